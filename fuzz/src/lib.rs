@@ -17,6 +17,7 @@
 //! | [`p4_json`] | the importer of P4 programs | what it accepts compiles, and both engines agree |
 //! | [`p4_engines`] | random programs, entries and packets | interpreter and compiled code agree byte for byte |
 //! | [`p4_lower`] | lowering of P4-16 source | programs of a grammar leave the packets that the language says: lowered, from their JSON, compiled |
+//! | [`p4_mutated`] | lowering of P4-16 source that was changed by its grammar | messages lie in the text; what is accepted runs as from its JSON, and as compiled |
 //! | [`p4_source`] | preprocessor, parser and formatter of P4-16 source | places lie in the text, and what is laid out stays as it is |
 //! | [`stf_text`] | packet tests | places lie in the text |
 //! | [`sbe`] | market data packets, messages, schemas | typed views and the dynamic decoder agree |
@@ -38,6 +39,7 @@ pub use targets::host::host;
 pub use targets::market::{feed, sbe};
 pub use targets::p4::{p4_engines, p4_json, stf_text};
 pub use targets::p4_lower::p4_lower;
+pub use targets::p4_mutated::p4_mutated;
 pub use targets::p4_source::p4_source;
 pub use targets::pcap::pcap;
 pub use targets::roce::roce;
@@ -72,6 +74,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "p4_json", run: p4_json, corpus: targets::p4::json_corpus, weight: 2 },
     Target { name: "p4_engines", run: p4_engines, corpus: targets::p4::engines_corpus, weight: 1 },
     Target { name: "p4_lower", run: p4_lower, corpus: targets::p4_lower::corpus, weight: 4 },
+    Target { name: "p4_mutated", run: p4_mutated, corpus: targets::p4_mutated::corpus, weight: 8 },
     Target { name: "p4_source", run: p4_source, corpus: targets::p4_source::corpus, weight: 8 },
     Target { name: "stf_text", run: stf_text, corpus: targets::p4::stf_corpus, weight: 12 },
     Target { name: "sbe", run: sbe, corpus: targets::market::sbe_corpus, weight: 12 },

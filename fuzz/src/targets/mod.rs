@@ -6,6 +6,7 @@ pub mod host;
 pub mod market;
 pub mod p4;
 pub mod p4_lower;
+pub mod p4_mutated;
 pub mod p4_source;
 pub mod pcap;
 pub mod roce;

@@ -566,8 +566,9 @@ fn expected(function: &[Step], ingress: &[Step], packet: [u8; 4]) -> Vec<u8> {
 }
 
 /// The headers of a packet when it leaves.
-fn left_with(engine: &mut dyn Engine<ProgramState>, program: &Program, packet: &[u8]) -> Vec<u8> {
+pub(super) fn left_with(engine: &mut dyn Engine<ProgramState>, program: &Program, packet: &[u8]) -> Vec<u8> {
     let mut state = ProgramState::with_program_entries(program);
+    state.seed_random(1);
     let mut phv = engine.layout().new_phv();
     let layout = engine.layout();
     layout.reset(&mut phv);

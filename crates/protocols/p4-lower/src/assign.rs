@@ -124,7 +124,7 @@ impl Lower<'_> {
         let mut clash = false;
         Self::reads(&value, &mut |field| clash |= written.iter().any(|w| w == field || w.fixed().is_none()));
         // Truth values that ask whether a header is valid are read before the header is made valid.
-        let asks = matches!(target, Val::Parts(_)) && format!("{value:?}").contains("Valid(");
+        let asks = matches!(target, Val::Parts(_)) && Self::asks_validity(&value);
         if !clash && !asks {
             return Ok(value);
         }
@@ -137,6 +137,16 @@ impl Lower<'_> {
             Val::HeaderParts(_) => Val::HeaderParts(out.into()),
             _ => Val::Parts(out.into()),
         })
+    }
+
+    /// Whether a value has a truth value in it that may ask for validity.
+    fn asks_validity(val: &Val) -> bool {
+        match val {
+            Val::Num(expr) | Val::Truth(expr) => format!("{expr:?}").contains("Valid("),
+            Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().any(Self::asks_validity),
+            Val::Slice { base, .. } => Self::asks_validity(base),
+            _ => false,
+        }
     }
 
     /// A copy that later statements do not change.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use barewire_p4::ir::{Arch, Expr, Stmt, UnionRef};
+use barewire_p4::ir::{Arch, Expr, FieldRef, HeaderId, HeaderRef, Stmt, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, NodeId};
 use barewire_p4_source::instances::external_name;
@@ -522,7 +522,7 @@ impl<'a> Lower<'a> {
         let arrives =
             self.frames.is_empty() && self.mode == Mode::Parser && self.program.arch == Arch::V1Model;
         let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
-        let mut seen: HashSet<String> = HashSet::new();
+        let mut seen: HashSet<Leaf> = HashSet::new();
         let mut clash = false;
         for (val, _) in &args {
             let mut own = HashSet::new();
@@ -593,16 +593,34 @@ fn is_place(val: &Val) -> bool {
     }
 }
 
+/// Something that a value is made of. The usual ones are numbers: calls with structs of hundreds of fields compare them all.
+#[derive(PartialEq, Eq, Hash)]
+enum Leaf {
+    Scalar(u32),
+    Header(HeaderId),
+    Other(String),
+}
+
 /// What a value is made of, to see whether two share something.
-fn leaves(val: &Val, out: &mut HashSet<String>) {
+fn leaves(val: &Val, out: &mut HashSet<Leaf>) {
     match val {
         Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().for_each(|part| leaves(part, out)),
         Val::Slice { base, .. } => leaves(base, out),
-        Val::Field(field) if field.header != super::storage::SCALARS.into() => {
-            out.insert(format!("{:?}", Val::Header(field.header.clone())));
+        Val::Field(FieldRef { header: HeaderRef::Header(header), field }) => {
+            out.insert(if *header == super::storage::SCALARS {
+                Leaf::Scalar(*field)
+            } else {
+                Leaf::Header(*header)
+            });
         }
-        Val::Field(_) | Val::Header(_) | Val::Union(_) | Val::Stack(_) | Val::UnionStack(_) => {
-            out.insert(format!("{val:?}"));
+        Val::Header(HeaderRef::Header(header)) => {
+            out.insert(Leaf::Header(*header));
+        }
+        Val::Field(field) => {
+            out.insert(Leaf::Other(format!("{:?}", Val::Header(field.header.clone()))));
+        }
+        Val::Header(_) | Val::Union(_) | Val::Stack(_) | Val::UnionStack(_) => {
+            out.insert(Leaf::Other(format!("{val:?}")));
         }
         other => Lower::reads(other, &mut |field| leaves(&Val::Field(field.clone()), out)),
     }

@@ -65,6 +65,10 @@ impl<'a> Lower<'a> {
 
     fn raw_inner(&mut self, expr: &'a ast::Expr) -> Result<(Val, TypeId)> {
         let span = expr.span;
+        // `_` has the type of what it stands for, and the checker writes none down.
+        if matches!(expr.kind, ExprKind::DontCare) && self.t.ty(expr.id).is_none() {
+            return Ok((Val::Nothing, TypeId::VOID));
+        }
         let ty = self.ty(expr.id, span)?;
         if let Some(value) = self.t.constants.get(&expr.id) {
             return Ok((self.constant(value, ty, span)?, ty));

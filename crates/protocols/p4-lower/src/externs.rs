@@ -42,6 +42,8 @@ impl Lower<'_> {
         span: Span,
     ) -> Result<Val> {
         let kind = self.t.functions[constructor.index()].name.clone();
+        // Instances of inner scopes may share a name; control planes tell them apart by a number, as they do tables.
+        let name = self.unique(&format!("{kind} {name}")).split_off(kind.len() + 1);
         Ok(Val::Object(match &*kind {
             "counter" | "direct_counter" | "Counter" | "DirectCounter" => {
                 let size = if kind.eq_ignore_ascii_case("counter") { size(&args, 0, span)? } else { 0 };
@@ -150,9 +152,17 @@ impl Lower<'_> {
         })
     }
 
-    /// A digest of `data`, with a list of its own. What is sent is the data of now, not of the end of the pipeline.
+    /// A digest of `data`. What is sent is the data of now, not of the end of the pipeline; those of one name and type are of
+    /// one list, as in P4Info.
     pub(crate) fn digest(&mut self, data: &Val, ty: TypeId, name: String, span: Span) -> Result<()> {
+        let key = (name.clone(), self.bare(ty));
+        if let Some((place, list)) = self.digests.get(&key).cloned() {
+            self.assign(&place, data, ty, span)?;
+            self.stmt_out(Stmt::Digest { list });
+            return Ok(());
+        }
         let data = self.copied(data, ty, "digest", span)?;
+        let name = self.unique(&format!("digest {name}")).split_off("digest ".len());
         let mut input = Vec::new();
         self.inputs(&data, ty, span, &mut input)?;
         let mut items = Vec::new();
@@ -166,6 +176,7 @@ impl Lower<'_> {
         }
         let list = LearnListId::from(self.program.learn_lists.len());
         self.program.learn_lists.push(LearnList { id: list.0 + 1, name, items });
+        self.digests.insert(key, (data, list));
         self.stmt_out(Stmt::Digest { list });
         Ok(())
     }

@@ -219,6 +219,8 @@ struct Lower<'a> {
     /// The user's metadata: its fields may be in lists that are kept.
     metadata: Option<(Val, TypeId)>,
     lists: HashMap<u32, barewire_p4::ir::FieldListId>,
+    /// Digests by name and type: where their data is, and their list.
+    digests: HashMap<(String, TypeId), (Val, barewire_p4::ir::LearnListId)>,
     /// PSA: metadata of the target by name.
     target_parts: Vec<(String, Val)>,
     /// Places of `inout` arguments whose calls are under way, and their copies.
@@ -282,6 +284,7 @@ impl<'a> Lower<'a> {
             depth: 0,
             metadata: None,
             lists: HashMap::new(),
+            digests: HashMap::new(),
             target_parts: Vec::new(),
             after: Vec::new(),
             running: Vec::new(),

@@ -1,5 +1,6 @@
 //! Tables with their actions, keys and entries.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use barewire_p4::ir::{
@@ -232,11 +233,20 @@ impl<'a> Lower<'a> {
                 None => {}
                 Some(Val::Object(Object::Counter(counter))) => {
                     let array = &mut self.program.counters[counter.at()];
+                    if array.direct.is_some() {
+                        return refuse(span, format!("`{}` counts for a table before this one", array.name));
+                    }
                     (array.size, array.direct) = (table.max_size, Some(id));
                     table.counter = Some(counter);
                 }
                 Some(Val::Object(Object::Meter(meter))) => {
                     let array = &mut self.program.meters[meter.at()];
+                    if array.direct.is_some() {
+                        return refuse(
+                            span,
+                            format!("`{}` measures for a table before this one", array.name),
+                        );
+                    }
                     (array.size, array.direct) = (table.max_size, Some(id));
                     table.meter = Some(meter);
                 }
@@ -367,6 +377,7 @@ impl<'a> Lower<'a> {
         if largest_wins {
             order.reverse();
         }
+        let mut known = HashSet::new();
         for (at, entry) in list.iter().enumerate() {
             let span = entry.entry.span;
             let priority = match (&entry.priority, ranked) {
@@ -396,6 +407,10 @@ impl<'a> Lower<'a> {
             let Some((_, action)) = actions.iter().find(|(known, _)| *known == entry.action) else {
                 return refuse(span, "the table has no such action");
             };
+            // Of two that are alike the first matches: the other never would.
+            if !known.insert(format!("{priority} {key:?}")) {
+                continue;
+            }
             table.entries.push(InitialEntry { key, call: ActionCall { action: *action, args }, priority });
         }
         Ok(())

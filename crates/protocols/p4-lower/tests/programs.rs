@@ -4,8 +4,10 @@ use barewire_p4::ir::{MatchKind, Program};
 use barewire_p4_lower::lower;
 use barewire_p4_source::resolve::MemoryFiles;
 use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
+use barewire_switch::prepared::{EngineKind, Prepared};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The program, or line and text of the refusal.
 fn made(text: &str) -> Result<Program, (usize, String)> {
@@ -71,6 +73,72 @@ fn control_planes_see_what_the_reference_compiler_shows() {
     assert!(compared >= 6, "{compared} programs");
 }
 
+#[test]
+fn machine_code_is_as_short_as_from_the_reference_compilers_form() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    for name in ["simple_router", "acl", "deep_headers", "many_tables", "ecmp_router", "l2_learning"] {
+        let read = |path: String| std::fs::read_to_string(folder.join(path)).expect("it is readable");
+        let ours =
+            made(&read(format!("programs/{name}.p4"))).unwrap_or_else(|(_, why)| panic!("{name}: {why}"));
+        let theirs = barewire_p4::import::import(&read(format!("tests/p4c/{name}.json"))).expect("a program");
+        let length = |program: Program| {
+            let prepared = Prepared::new(Arc::new(program), EngineKind::Native).expect("it compiles");
+            let functions = prepared.report().expect("there is machine code").functions;
+            let sum = |all: &mut dyn Iterator<Item = &barewire_p4_jit::FunctionReport>| {
+                all.map(|function| function.instructions).sum::<usize>()
+            };
+            (sum(&mut functions.iter()), sum(&mut functions.iter().filter(|f| f.name == "chain")))
+        };
+        let (ours, theirs) = (length(ours), length(theirs));
+        println!(
+            "{name}: {ours:?} instructions before optimisation, all and the usual way; from JSON {theirs:?}"
+        );
+        // The order of fields may cost an instruction here and there.
+        let at_most = |n: usize| n + n / 50;
+        assert!(
+            ours.0 <= at_most(theirs.0) && ours.1 <= at_most(theirs.1),
+            "{name}: {ours:?} and {theirs:?}"
+        );
+    }
+}
+
+#[test]
+fn a_header_that_nobody_wants_is_passed_over() {
+    // With its type said, `_` has none of its own.
+    let text = with_ingress("s.egress_spec = 1;")
+        .replace("p.extract(hdr.h);", "p.extract<h_t>(_); p.extract(hdr.h);");
+    let program = made(&text).unwrap();
+    sends(&program, "packet 0 010203\nexpect 1 0203 $\n");
+}
+
+#[test]
+fn what_shares_a_name_or_a_digest_is_told_apart() {
+    // A register of an inner scope, and two digests of one type.
+    let body = "register<bit<8>>(1) r; bit<8> x; r.read(x, 0);\n\
+                if (x == 1) { register<bit<8>>(2) r; r.write(0, x); }\n\
+                digest(1, hdr.h); hdr.h.a = 1; digest(1, hdr.h);";
+    let program = made(&with_ingress(body)).unwrap();
+    let names: Vec<&str> = program.registers.iter().map(|r| &*r.name).collect();
+    assert_eq!(names, ["I.r", "I.r_0"]);
+    assert_eq!(program.learn_lists.len(), 1);
+    let json = barewire_p4::export::export_compact(&program).unwrap();
+    assert_eq!(json.lines().count(), 1);
+    barewire_p4::import::import(&json).unwrap();
+    // Of two entries that are alike, the first.
+    let table = "table t { key = { hdr.h.a: exact; } actions = { NoAction; }\n\
+                 entries = { 7: NoAction(); 8: NoAction(); 7: NoAction(); } }\napply {";
+    let program =
+        made(&with_ingress("t.apply();").replacen("\napply {\nt", &format!("\n{table}\nt"), 1)).unwrap();
+    assert_eq!(program.tables[0].entries.len(), 2);
+    // A direct counter is of one table.
+    let tables = "direct_counter(CounterType.packets) c;\n\
+                  table t { key = { hdr.h.a: exact; } actions = { NoAction; } counters = c; }\n\
+                  table u { key = { hdr.h.a: exact; } actions = { NoAction; } counters = c; }\napply {";
+    let text = with_ingress("t.apply(); u.apply();").replacen("\napply {\nt", &format!("\n{tables}\nt"), 1);
+    let (_, why) = made(&text).unwrap_err();
+    assert!(why.contains("before this one"), "{why}");
+}
+
 fn with_ingress(body: &str) -> String {
     format!(
         "#include <core.p4>\n#include <v1model.p4>\nheader h_t {{ bit<8> a; }}\nstruct H {{ h_t h; }}\nstruct M {{ }}\n\
@@ -132,8 +200,6 @@ fn psa_with(declarations: &str, body: &str, egress: &str) -> String {
 /// Sends packets through a program on both engines, straight and by the JSON that is written of it.
 fn sends(program: &Program, test: &str) {
     use barewire_switch::datapath::TargetConfig;
-    use barewire_switch::prepared::{EngineKind, Prepared};
-    use std::sync::Arc;
     let json = barewire_p4::export::export(program).unwrap();
     let again = barewire_p4::import::import(&json).unwrap();
     for (program, way) in [(program, "straight"), (&again, "by JSON")] {

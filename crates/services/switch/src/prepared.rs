@@ -14,7 +14,8 @@ use barewire_p4_jit::{Compiled, Options, compile_chained};
 use barewire_p4_state::ProgramState;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Which engine runs a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,6 +59,8 @@ pub struct Prepared {
     pub kind: EngineKind,
     /// Compiled code is of one thread at a time; each engine gets a clone.
     compiled: Option<Mutex<Compiled>>,
+    /// Code that is still being made.
+    coming: Option<Arc<Coming>>,
     /// Its form for the kernel.
     kernel: Option<Arc<barewire_p4_ebpf::Compiled>>,
 }
@@ -82,7 +85,8 @@ impl Prepared {
     /// No program: what an engine starts with. Every packet is dropped and counted.
     pub fn none() -> Prepared {
         let program = Program::empty();
-        Prepared { program: Arc::new(program), kind: EngineKind::Interpreter, compiled: None, kernel: None }
+        let (compiled, coming, kernel) = (None, None, None);
+        Prepared { program: Arc::new(program), kind: EngineKind::Interpreter, compiled, coming, kernel }
     }
 
     /// Whether this is [`Prepared::none`].
@@ -94,18 +98,44 @@ impl Prepared {
     pub fn new(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
         let compiled = match kind {
             EngineKind::Kernel => return Prepared::for_kernel(program, TargetConfig::default().drop_port),
-            EngineKind::Native => {
-                let steps = match program.arch {
-                    Arch::V1Model => v1model::steps(&program),
-                    Arch::Psa => Vec::new(),
-                };
-                let compiled = compile_chained(Arc::clone(&program), Options::default(), &steps)
-                    .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?;
-                Some(Mutex::new(compiled))
-            }
+            EngineKind::Native => Some(Mutex::new(machine_code(&program)?)),
             EngineKind::Interpreter => None,
         };
-        Ok(Prepared { program, kind, compiled, kernel: None })
+        Ok(Prepared { program, kind, compiled, coming: None, kernel: None })
+    }
+
+    /// The same without waiting for the machine code of a large program: until it is there, and for good if it cannot be made,
+    /// the interpreter runs the program, with the same vectors and the same state.
+    pub fn soon(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
+        if kind != EngineKind::Native || size(&program) < LARGE {
+            return Prepared::new(program, kind);
+        }
+        let coming = Arc::new(Coming::default());
+        let (for_thread, of) = (Arc::clone(&coming), Arc::clone(&program));
+        let made = std::thread::Builder::new()
+            .name("p4-compile".to_owned())
+            .spawn(move || for_thread.arrived(machine_code(&of)));
+        match made {
+            Ok(_) => Ok(Prepared { program, kind, compiled: None, coming: Some(coming), kernel: None }),
+            // No thread is to be had: as usual, then.
+            Err(_) => Prepared::new(program, kind),
+        }
+    }
+
+    /// Waits until the machine code that [`Prepared::soon`] left to another thread is there, or is known not to come: why not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadProgram`]: why there is none.
+    pub fn wait(&self) -> Result<(), ControlError> {
+        let Some(coming) = &self.coming else { return Ok(()) };
+        let mut state = lock(&coming.state);
+        while state.code.is_none() {
+            state = coming.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        match &state.code {
+            Some(Err(error)) => Err(error.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// Make a program ready for the kernel, for a switch whose drop port is this one.
@@ -132,6 +162,10 @@ impl Prepared {
 
     /// What the compiler says of its work, where it did any.
     pub fn report(&self) -> Option<barewire_p4_jit::Report> {
+        if let Some(coming) = &self.coming {
+            let state = lock(&coming.state);
+            return state.code.as_ref().and_then(|code| code.as_ref().ok()).map(|code| code.report().clone());
+        }
         self.compiled.as_ref().map(|compiled| lock(compiled).report().clone())
     }
 
@@ -142,6 +176,9 @@ impl Prepared {
 
     /// An engine for one thread.
     pub fn exec(&self) -> Exec {
+        if let Some(coming) = &self.coming {
+            return coming.exec(&self.program);
+        }
         match &self.compiled {
             None if self.is_none() => Exec::Idle(Layout::of(&self.program)),
             Some(compiled) => Exec::Native(lock(compiled).clone_for_thread()),
@@ -150,9 +187,76 @@ impl Prepared {
     }
 }
 
-fn lock(compiled: &Mutex<Compiled>) -> MutexGuard<'_, Compiled> {
-    // Cloning cannot leave it half done.
-    compiled.lock().unwrap_or_else(PoisonError::into_inner)
+/// Statements, states and nodes from which on a program's machine code is not waited for: some 10 ms of compiling.
+const LARGE: usize = 150;
+
+fn size(program: &Program) -> usize {
+    let bodies: usize = program.actions.iter().map(|action| action.body.len()).sum();
+    let states: usize =
+        program.parsers.iter().flat_map(|parser| &parser.states).map(|state| 1 + state.ops.len()).sum();
+    let nodes: usize = program.pipelines.iter().map(|pipeline| pipeline.nodes.len()).sum();
+    bodies + states + nodes
+}
+
+fn machine_code(program: &Arc<Program>) -> Result<Compiled, ControlError> {
+    let steps = match program.arch {
+        Arch::V1Model => v1model::steps(program),
+        Arch::Psa => Vec::new(),
+    };
+    compile_chained(Arc::clone(program), Options::default(), &steps)
+        .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))
+}
+
+/// Machine code that a thread is making, and the engines that wait for it.
+#[derive(Default)]
+struct Coming {
+    state: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    code: Option<Result<Compiled, ControlError>>,
+    engines: Vec<Arc<Place>>,
+}
+
+/// Where one engine finds its code, and leaves the interpreter that it needs no longer for another thread to free.
+#[derive(Default)]
+pub struct Place {
+    there: AtomicBool,
+    code: Mutex<Option<Compiled>>,
+    left: Mutex<Option<Box<Interpreter>>>,
+}
+
+impl Coming {
+    fn arrived(&self, code: Result<Compiled, ControlError>) {
+        let mut state = lock(&self.state);
+        if let Ok(code) = &code {
+            for place in state.engines.drain(..) {
+                *lock(&place.code) = Some(code.clone_for_thread());
+                place.there.store(true, Ordering::Release);
+            }
+        }
+        state.code = Some(code);
+        self.changed.notify_all();
+    }
+
+    fn exec(&self, program: &Arc<Program>) -> Exec {
+        let mut state = lock(&self.state);
+        if let Some(Ok(code)) = &state.code {
+            return Exec::Native(code.clone_for_thread());
+        }
+        let place = Arc::new(Place::default());
+        if state.code.is_none() {
+            state.engines.push(Arc::clone(&place));
+        }
+        Exec::Soon(Box::new(Interpreter::new(Arc::clone(program))), place)
+    }
+}
+
+/// What is behind these locks is never left half done.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The engine of one thread. A match at each of a handful of calls per packet costs less than it is worth to avoid.
@@ -161,6 +265,8 @@ pub enum Exec {
     Native(Compiled),
     /// The interpreter.
     Interpreter(Box<Interpreter>),
+    /// The interpreter until the machine code is there.
+    Soon(Box<Interpreter>, Arc<Place>),
     /// The interpreter, watched: what it does is kept.
     Traced(Box<(Interpreter, Recorder)>),
     /// Nothing to run.
@@ -171,9 +277,27 @@ impl Exec {
     /// Run the target's usual way as one, where there is a function for it ([`Compiled::chain`]).
     #[inline]
     pub fn chain(&mut self, phv: &mut Phv, packet: &mut [u8], state: &mut ProgramState) -> Option<Stopped> {
+        if let Exec::Soon(..) = self {
+            self.take_over();
+        }
         match self {
             Exec::Native(engine) => engine.chain(phv, packet, state),
             _ => None,
+        }
+    }
+
+    /// Machine code that has come runs from here on. Between two calls nothing is in the engine: all is in the vector and the
+    /// state.
+    #[cold]
+    fn take_over(&mut self) {
+        let Exec::Soon(_, place) = self else { return };
+        if !place.there.load(Ordering::Acquire) {
+            return;
+        }
+        let place = Arc::clone(place);
+        let Some(code) = lock(&place.code).take() else { return };
+        if let Exec::Soon(interpreter, _) = std::mem::replace(self, Exec::Native(code)) {
+            *lock(&place.left) = Some(interpreter);
         }
     }
 }
@@ -182,7 +306,7 @@ impl Engine<ProgramState> for Exec {
     fn layout(&self) -> &Layout {
         match self {
             Exec::Native(engine) => engine.layout(),
-            Exec::Interpreter(engine) => Engine::<ProgramState>::layout(&**engine),
+            Exec::Interpreter(engine) | Exec::Soon(engine, _) => Engine::<ProgramState>::layout(&**engine),
             Exec::Traced(traced) => Engine::<ProgramState>::layout(&traced.0),
             Exec::Idle(layout) => layout,
         }
@@ -190,9 +314,12 @@ impl Engine<ProgramState> for Exec {
 
     #[inline]
     fn parse(&mut self, parser: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
+        if let Exec::Soon(..) = self {
+            self.take_over();
+        }
         match self {
             Exec::Native(engine) => engine.parse(parser, phv, packet, state),
-            Exec::Interpreter(engine) => engine.parse(parser, phv, packet, state),
+            Exec::Interpreter(engine) | Exec::Soon(engine, _) => engine.parse(parser, phv, packet, state),
             Exec::Traced(traced) => traced.0.parse_traced(parser, phv, packet, state, &mut traced.1),
             Exec::Idle(_) => {}
         }
@@ -202,7 +329,7 @@ impl Engine<ProgramState> for Exec {
     fn run(&mut self, pipeline: usize, phv: &mut Phv, packet: &[u8], state: &mut ProgramState) {
         match self {
             Exec::Native(engine) => engine.run(pipeline, phv, packet, state),
-            Exec::Interpreter(engine) => engine.run(pipeline, phv, packet, state),
+            Exec::Interpreter(engine) | Exec::Soon(engine, _) => engine.run(pipeline, phv, packet, state),
             Exec::Traced(traced) => traced.0.run_traced(pipeline, phv, packet, state, &mut traced.1),
             Exec::Idle(_) => {}
         }
@@ -218,7 +345,9 @@ impl Engine<ProgramState> for Exec {
     ) -> usize {
         match self {
             Exec::Native(engine) => engine.prepare_deparse(deparser, phv, payload, state),
-            Exec::Interpreter(engine) => engine.prepare_deparse(deparser, phv, payload, state),
+            Exec::Interpreter(engine) | Exec::Soon(engine, _) => {
+                engine.prepare_deparse(deparser, phv, payload, state)
+            }
             Exec::Traced(traced) => {
                 traced.0.prepare_deparse_traced(deparser, phv, payload, state, &mut traced.1)
             }
@@ -230,7 +359,9 @@ impl Engine<ProgramState> for Exec {
     fn emit(&mut self, deparser: usize, phv: &Phv, out: &mut [u8]) {
         match self {
             Exec::Native(engine) => Engine::<ProgramState>::emit(engine, deparser, phv, out),
-            Exec::Interpreter(engine) => Engine::<ProgramState>::emit(&mut **engine, deparser, phv, out),
+            Exec::Interpreter(engine) | Exec::Soon(engine, _) => {
+                Engine::<ProgramState>::emit(&mut **engine, deparser, phv, out)
+            }
             Exec::Traced(traced) => traced.0.emit_traced(deparser, phv, out, &mut traced.1),
             Exec::Idle(_) => {}
         }

@@ -8,11 +8,15 @@ use serde_json::{Value, json};
 pub(super) type Ahead = Vec<(Value, (u32, u32))>;
 
 fn operation(op: &str, left: Value, right: Value) -> Value {
-    json!({ "type": "expression", "value": { "op": op, "left": left, "right": right } })
+    expression(object! { "op": op, "left": left, "right": right })
+}
+
+fn expression(value: Value) -> Value {
+    object! { "type": "expression", "value": value }
 }
 
 fn number(value: impl Into<num_bigint::BigInt>) -> Value {
-    json!({ "type": "hexstr", "value": hex_signed(&value.into()) })
+    object! { "type": "hexstr", "value": hex_signed(&value.into()) }
 }
 
 fn operator(op: BinaryOp) -> &'static str {
@@ -85,8 +89,7 @@ impl Export<'_> {
                 let condition = self.operand(condition, ahead.as_deref_mut())?;
                 let then = self.operand(then, ahead.as_deref_mut())?;
                 let otherwise = self.operand(otherwise, ahead)?;
-                let value = json!({ "op": "?", "left": then, "right": otherwise, "cond": condition });
-                json!({ "type": "expression", "value": value })
+                expression(object! { "op": "?", "left": then, "right": otherwise, "cond": condition })
             }
             Expr::Valid(header) => operation("valid", Value::Null, self.header(header, ahead)?),
             Expr::UnionValid(union) => operation("valid_union", Value::Null, self.union(union, ahead)?),
@@ -102,10 +105,9 @@ impl Export<'_> {
                 // Of an empty stack the representation says 0, the behavioral model -1.
                 let size = operation("size_stack", Value::Null, self.stack(*stack));
                 let empty = operation("==", size.clone(), number(0));
-                let value = json!({
+                expression(object! {
                     "op": "?", "left": number(0), "right": operation("-", size, number(1)), "cond": empty,
-                });
-                json!({ "type": "expression", "value": value })
+                })
             }
             Expr::HeadersEqual(l, r) => {
                 let (l, r) = (self.header(l, ahead.as_deref_mut())?, self.header(r, ahead)?);
@@ -141,7 +143,7 @@ impl Export<'_> {
     fn field(&mut self, field: &FieldRef, ahead: Option<&mut Ahead>) -> Result<Value> {
         let name = self.field_name(field);
         Ok(match &field.header {
-            HeaderRef::Header(id) => json!({ "type": "field", "value": [self.header_name(*id), name] }),
+            HeaderRef::Header(id) => object! { "type": "field", "value": vec![self.header_name(*id), name] },
             HeaderRef::StackLast(id) => {
                 json!({ "type": "stack_field", "value": [self.program.stacks[id.at()].name, name] })
             }
@@ -236,9 +238,7 @@ impl Export<'_> {
 
 fn wrapped(value: Value) -> Value {
     match value.get("type").and_then(Value::as_str) {
-        Some("expression" | "bool" | "stack_field" | "union_stack_field" | "register") => {
-            json!({ "type": "expression", "value": value })
-        }
+        Some("expression" | "bool" | "stack_field" | "union_stack_field" | "register") => expression(value),
         _ => value,
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
 fn op(name: &str, parameters: Vec<Value>) -> Value {
-    json!({ "op": name, "parameters": parameters })
+    object! { "op": name, "parameters": parameters }
 }
 
 /// Numbers one after another, each in whole bytes.
@@ -55,7 +55,9 @@ impl Export<'_> {
                 }));
             }
             let start = parser.start.map(|id| names[id.at()].clone());
-            out.push(json!({ "name": parser.name, "id": id, "init_state": start, "parse_states": states }));
+            out.push(
+                object! { "name": &*parser.name, "id": id, "init_state": start, "parse_states": states },
+            );
         }
         Ok(out)
     }
@@ -70,7 +72,7 @@ impl Export<'_> {
                 ParserOp::ExtractVarbit { header, bits } => {
                     let header = self.extracted(header)?;
                     let bits = self.operand(bits, Some(&mut ahead))?;
-                    let bits = json!({ "type": "expression", "value": bits });
+                    let bits = object! { "type": "expression", "value": bits };
                     made.push(op("extract_VL", vec![header, bits]));
                 }
                 ParserOp::Advance { bits } => {
@@ -80,7 +82,7 @@ impl Export<'_> {
                 ParserOp::Verify { condition, error } => {
                     let mut condition = self.operand(condition, Some(&mut ahead))?;
                     if condition["type"] != "expression" {
-                        condition = json!({ "type": "expression", "value": condition });
+                        condition = object! { "type": "expression", "value": condition };
                     }
                     let error = self.param(error, Some(&mut ahead))?;
                     made.push(op("verify", vec![condition, error]));
@@ -139,7 +141,7 @@ impl Export<'_> {
         if misses(state) {
             transitions.push(always(Some(NO_MATCH.to_owned())));
         }
-        Ok(json!({ "parser_ops": ops, "transition_key": key, "transitions": transitions }))
+        Ok(object! { "parser_ops": ops, "transition_key": key, "transitions": transitions })
     }
 
     /// A part of a key: a field, or bits ahead; what is computed goes to a field first.
@@ -184,7 +186,7 @@ impl Export<'_> {
             self.at("deparser", &deparser.name);
             let order: Vec<&str> = deparser.order.iter().map(|id| self.header_name(*id)).collect();
             let primitives = self.body(&deparser.stmts)?;
-            out.push(json!({ "name": deparser.name, "id": id, "order": order, "primitives": primitives }));
+            out.push(object! { "name": &*deparser.name, "id": id, "order": order, "primitives": primitives });
         }
         Ok(out)
     }
@@ -239,12 +241,12 @@ impl Export<'_> {
                         self.at("condition", &names[at]);
                         let mut condition = self.operand(condition, None)?;
                         if condition["type"] != "expression" {
-                            condition = json!({ "type": "expression", "value": condition });
+                            condition = object! { "type": "expression", "value": condition };
                         }
-                        conditionals.push(json!({
-                            "name": names[at], "id": conditionals.len(), "expression": condition,
+                        conditionals.push(object! {
+                            "name": &*names[at], "id": conditionals.len(), "expression": condition,
                             "true_next": name(*then), "false_next": name(*otherwise),
-                        }));
+                        });
                     }
                     Node::Call { action, next, .. } => calls.push(json!({
                         "name": names[at], "id": calls.len(), "action_id": action.0, "next_node": name(*next),
@@ -263,15 +265,15 @@ impl Export<'_> {
                 }
                 profile_list.push(object);
             }
-            out.push(json!({
-                "name": pipeline.name,
+            out.push(object! {
+                "name": &*pipeline.name,
                 "id": id,
                 "init_table": name(pipeline.start),
                 "tables": tables,
                 "action_profiles": profile_list,
                 "conditionals": conditionals,
                 "action_calls": calls,
-            }));
+            });
         }
         Ok(out)
     }
@@ -315,7 +317,7 @@ impl Export<'_> {
             }
         };
         let mask = field.mask.as_ref().map(hex);
-        Ok(json!({ "match_type": field.kind.name(), "name": field.name, "target": target, "mask": mask }))
+        Ok(object! { "match_type": field.kind.name(), "name": &*field.name, "target": target, "mask": mask })
     }
 
     fn call(&self, call: &ActionCall) -> Vec<String> {
@@ -336,8 +338,8 @@ impl Export<'_> {
         let names: Vec<&str> =
             table.actions.iter().map(|id| self.program.actions[id.at()].name.as_str()).collect();
         let ids: Vec<u32> = table.actions.iter().map(|id| id.0).collect();
-        let mut object = json!({
-            "name": table.name,
+        let mut object = object! {
+            "name": &*table.name,
             "key": key,
             "match_type": kind,
             "type": "simple",
@@ -347,7 +349,7 @@ impl Export<'_> {
             "direct_meters": table.meter.map(|id| self.program.meters[id.at()].name.clone()),
             "action_ids": ids,
             "actions": names,
-        });
+        };
         if let TableActions::Profile(profile) = table.source {
             let profile = &self.program.profiles[profile.at()];
             object["type"] = json!(if profile.selector.is_some() { "indirect_ws" } else { "indirect" });
@@ -367,13 +369,13 @@ impl Export<'_> {
                 let fields: Vec<Value> =
                     entry.key.iter().zip(&table.key).map(|(param, field)| match_key(param, field)).collect();
                 let priority = if entry.priority == 0 { at as u32 + 1 } else { entry.priority };
-                entries.push(json!({
+                entries.push(object! {
                     "match_key": fields,
-                    "action_entry": {
+                    "action_entry": object! {
                         "action_id": entry.call.action.0, "action_data": self.call(&entry.call),
                     },
                     "priority": priority,
-                }));
+                });
             }
             object["entries"] = Value::Array(entries);
         }

@@ -9,6 +9,15 @@
 //! The format is narrower than the representation: keys of parser states and inputs of hashes are fields, a table stands
 //! in one place. What can be brought into shape by a temporary field is; the rest is refused with its reason.
 
+/// An object of values that are moved into it: `json!` copies what it is given, all the way down, at each level anew.
+macro_rules! object {
+    ($($key:literal: $value:expr),* $(,)?) => {{
+        let mut map = serde_json::Map::new();
+        $(map.insert($key.to_owned(), serde_json::Value::from($value));)*
+        serde_json::Value::Object(map)
+    }};
+}
+
 mod expr;
 mod flow;
 mod stmt;
@@ -39,13 +48,27 @@ type Result<T> = std::result::Result<T, ExportError>;
 /// # Errors
 /// What the format has no form for.
 pub fn export(program: &Program) -> Result<String> {
-    let mut export = Export::new(program);
-    let document = export.document()?;
-    let text = serde_json::to_string_pretty(&document).map_err(|error| ExportError {
-        place: format!("program '{}'", program.name),
-        reason: error.to_string(),
-    })?;
-    Ok(text + "\n")
+    let document = Export::new(program).document()?;
+    text(program, serde_json::to_string_pretty(&document))
+}
+
+/// The same in one line, for those who are no people: indented, most of it is blanks.
+///
+/// # Errors
+/// What the format has no form for.
+pub fn export_compact(program: &Program) -> Result<String> {
+    let document = Export::new(program).document()?;
+    text(program, serde_json::to_string(&document))
+}
+
+fn text(program: &Program, written: serde_json::Result<String>) -> Result<String> {
+    match written {
+        Ok(text) => Ok(text + "\n"),
+        Err(error) => {
+            let place = format!("program '{}'", program.name);
+            Err(ExportError { place, reason: error.to_string() })
+        }
+    }
 }
 
 /// A number as the format writes it.
@@ -241,12 +264,12 @@ impl<'p> Export<'p> {
                 fields.iter().map(|field| json!([header.name, field.name])).collect::<Vec<_>>()
             })
             .collect();
-        Ok(json!({
-            "program": program.name,
-            "__meta__": {
+        Ok(object! {
+            "program": &*program.name,
+            "__meta__": json!({
                 "version": [2, 23],
                 "compiler": concat!("barewire ", env!("CARGO_PKG_VERSION")),
-            },
+            }),
             "header_types": header_types,
             "headers": headers,
             "header_stacks": stacks,
@@ -254,7 +277,7 @@ impl<'p> Export<'p> {
             "header_unions": unions,
             "header_union_stacks": union_stacks,
             "field_lists": field_lists,
-            "errors": program.errors,
+            "errors": json!(program.errors),
             "enums": enums.collect::<Vec<_>>(),
             "parsers": parsers,
             "parse_vsets": value_sets.collect::<Vec<_>>(),
@@ -270,7 +293,7 @@ impl<'p> Export<'p> {
             "force_arith": force,
             "extern_instances": externs,
             "field_aliases": aliases.collect::<Vec<_>>(),
-        }))
+        })
     }
 
     fn header_types(&mut self) -> Result<Vec<Value>> {
@@ -404,7 +427,7 @@ impl<'p> Export<'p> {
             let input = self.inputs(&calculation.input, Some(&mut computed))?;
             self.computed.push(computed);
             let algo = self.algorithm(calculation.algorithm)?;
-            out.push(json!({ "name": calculation.name, "id": id, "algo": algo, "input": input }));
+            out.push(object! { "name": &*calculation.name, "id": id, "algo": algo, "input": input });
         }
         Ok(out)
     }
@@ -447,7 +470,7 @@ impl<'p> Export<'p> {
                     }
                 });
             }
-            out.push(json!({ "id": at + 1, "name": list.name, "elements": elements }));
+            out.push(object! { "id": at + 1, "name": &*list.name, "elements": elements });
         }
         if self.empty_list {
             out.push(json!({ "id": out.len() + 1, "name": "empty", "elements": [] }));
@@ -461,7 +484,7 @@ impl<'p> Export<'p> {
             self.at("learn list", &list.name);
             let items: Vec<CalcInput> = list.items.iter().map(|(input, _)| input.clone()).collect();
             let elements = self.inputs(&items, None)?;
-            out.push(json!({ "id": list.id, "name": list.name, "elements": elements }));
+            out.push(object! { "id": list.id, "name": &*list.name, "elements": elements });
         }
         Ok(out)
     }

@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use serde_json::{Value, json};
 
 fn primitive(op: &str, parameters: Vec<Value>) -> Value {
-    json!({ "op": op, "parameters": parameters })
+    object! { "op": op, "parameters": parameters }
 }
 
 fn constant(value: u64) -> Value {
@@ -25,9 +25,9 @@ impl Export<'_> {
                 .map(|param| json!({ "name": param.name, "bitwidth": param.width }))
                 .collect();
             let primitives = self.body(&action.body)?;
-            out.push(json!({
-                "name": action.name, "id": id, "runtime_data": params, "primitives": primitives,
-            }));
+            out.push(object! {
+                "name": &*action.name, "id": id, "runtime_data": params, "primitives": primitives,
+            });
         }
         Ok(out)
     }
@@ -102,7 +102,7 @@ impl Export<'_> {
                 }
             });
         }
-        Ok(json!({ "type": "field_list", "value": items }))
+        Ok(object! { "type": "field_list", "value": items })
     }
 
     fn list_id(&self, list: Option<FieldListId>) -> u64 {
@@ -168,7 +168,7 @@ impl Export<'_> {
                     list.push(self.param(arg, ahead.as_deref_mut())?);
                 }
                 let format = json!({ "type": "string", "value": format });
-                primitive("log_msg", vec![format, json!({ "type": "parameters_vector", "value": list })])
+                primitive("log_msg", vec![format, object! { "type": "parameters_vector", "value": list }])
             }
             Stmt::Count { counter, index } => {
                 let counter = self.program.counters[counter.at()].name.clone();

@@ -21,6 +21,7 @@ use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_p4::ir::Program;
 use barewire_p4_source::Options;
+use barewire_switch::control::ControlError;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use clap::{Subcommand, ValueEnum};
 use std::path::Path;
@@ -124,7 +125,20 @@ fn load(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Arc
 
 /// A program ready to run.
 fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Prepared>> {
-    let prepared = Prepared::new(Arc::clone(program), engine).map_err(|error| {
+    prepared_by(Prepared::new, program, engine)
+}
+
+/// The same without waiting for the machine code of a large program.
+fn prepare_soon(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Prepared>> {
+    prepared_by(Prepared::soon, program, engine)
+}
+
+fn prepared_by(
+    make: impl FnOnce(Arc<Program>, EngineKind) -> Result<Prepared, ControlError>,
+    program: &Arc<Program>,
+    engine: EngineKind,
+) -> anyhow::Result<Arc<Prepared>> {
+    let prepared = make(Arc::clone(program), engine).map_err(|error| {
         let failure = Failure::new(Code::Failed, error.to_string());
         match engine {
             EngineKind::Kernel => failure.hint("--engine native runs every program in user space"),
