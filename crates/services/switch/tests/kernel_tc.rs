@@ -131,16 +131,24 @@ fn with_hosts(test: impl FnOnce(&Hosts)) {
 
 #[test]
 fn segments_pass_whole_straight_to_the_other_end() {
+    pass_whole(HookChoice::Auto, "tc, tcx at ingress");
+}
+
+/// The same as on a kernel before 6.6.
+#[test]
+fn segments_pass_whole_without_tcx() {
+    pass_whole(HookChoice::Clsact, "tc, clsact at ingress");
+}
+
+fn pass_whole(hook: HookChoice, which: &str) {
     with_hosts(|hosts| {
-        let server = hosts.start(ROUTER, true);
+        let target = TargetConfig { pass_offloads: true, hook, ..TargetConfig::default() };
+        let server = hosts.try_start(ROUTER, target).expect("a switch");
         let switch = server.switch();
         routes(switch, hosts);
         for port in [1, 2] {
             let note = note(switch, port);
-            assert!(
-                note.contains("tc, tcx at ingress") && note.contains("straight to the other end"),
-                "{note}"
-            );
+            assert!(note.contains(which) && note.contains("straight to the other end"), "{note}");
         }
         // Neighbours ask for each other (IPv6): those are dropped, as the program says, and do not come up either.
         hosts.stream();

@@ -75,6 +75,8 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         packet_length: fields.packet_length.field(),
         ingress_timestamp: fields.ingress_global_timestamp.field(),
         mcast_grp: fields.mcast_grp.field(),
+        copies_differ: fields.copies_differ(program, Stages::find(program).egress),
+        replica: fields.instance_type.field().map(|field| (field, instance::REPLICA)),
         drop_port,
         far_jumps: crate::kernel::far_jumps(),
         hook: barewire_p4_ebpf::Hook::Xdp,
