@@ -36,6 +36,8 @@ pub mod xdp {
     pub const REDIRECT: i32 = 4;
     /// Flag of [`super::REDIRECT_MAP`]: to all interfaces of the map (kernel 5.13).
     pub const BROADCAST: i32 = 1 << 3;
+    /// With it: but not to the one that the packet came in by.
+    pub const EXCLUDE_INGRESS: i32 = 1 << 4;
 }
 
 /// Offsets in `struct __sk_buff`, 32 bits each.

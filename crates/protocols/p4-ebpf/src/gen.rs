@@ -3,6 +3,7 @@
 //! r6 is the context, r9 the vector, r8 the record of the running action. Expressions are computed in r0 to r4; r5 and r7 are
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
+use crate::copies::{Copies, made_here};
 use crate::cuts::Plan;
 use crate::leave::GROUP;
 use crate::maps::{self, Shape, config, drop_reason, fixed};
@@ -61,8 +62,8 @@ pub(crate) struct Gen<'p> {
     pub depth: u32,
     /// Packets may become longer.
     pub grows: bool,
-    /// Packets may have a multicast group here.
-    pub multicasts: bool,
+    /// Packets may have a multicast group here, and how its copies differ.
+    pub copies: Option<Copies>,
     pub slow: Vec<(SlowPath, Label)>,
     pub drops: Vec<(u64, Label)>,
     spilled: i32,
@@ -85,7 +86,7 @@ impl<'p> Gen<'p> {
             cuts: None,
             depth: 0,
             grows: false,
-            multicasts: shape.broadcast.is_some(),
+            copies: made_here(program, target),
             shape,
             slow: Vec::new(),
             drops: Vec::new(),
@@ -400,6 +401,20 @@ impl<'p> Gen<'p> {
         self.set_meta(field, Reg::R0)
     }
 
+    /// The port that a packet leaves by. Copies have one that is not where it came from: that one is left out where they are sent.
+    fn way_out(&mut self, field: FieldId, value: Operand) -> Made {
+        let (group, usual) = (self.scratch(GROUP), self.asm.label());
+        self.operand(value, Reg::R0)?;
+        self.asm.load(Size::D, Reg::R1, VECTOR, group);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, usual);
+        if let Some(port) = self.target.ingress_port {
+            self.operand(Operand::Field(port), Reg::R0)?;
+            self.asm.alu_imm(Alu::Xor, Reg::R0, 1);
+        }
+        self.asm.place(usual);
+        self.set_meta(field, Reg::R0)
+    }
+
     fn needs_time(&self) -> bool {
         let set = |step: &Step| matches!(step, Step::Set(_, Operand::Slot(slot::NOW_US)));
         let stamps = self.shape.tables.iter().any(|table| table.hits.is_some());
@@ -419,9 +434,14 @@ impl<'p> Gen<'p> {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => self.pipeline(*pipeline),
                 Step::Set(field, _)
-                    if self.multicasts && self.target.replica.is_some_and(|(f, _)| f == *field) =>
+                    if self.copies.is_some() && self.target.replica.is_some_and(|(f, _)| f == *field) =>
                 {
                     self.packet_type(*field).map_err(|reason| whole("the target's metadata", reason))?;
+                }
+                Step::Set(field, value)
+                    if self.copies == Some(Copies::NotBack) && self.target.egress_port == Some(*field) =>
+                {
+                    self.way_out(*field, *value).map_err(|reason| whole("the target's metadata", reason))?;
                 }
                 Step::Set(field, value) => {
                     let made = self.operand(*value, Reg::R0).and_then(|()| self.set_meta(*field, Reg::R0));
@@ -439,7 +459,7 @@ impl<'p> Gen<'p> {
                             Operand::Slot(_) => continue,
                             Operand::Field(field) if Some(*field) == self.target.mcast_grp => {
                                 // Where copies are not made here it is never set.
-                                if self.multicasts {
+                                if self.copies.is_some() {
                                     self.operand(*value, Reg::R0)
                                         .map_err(|reason| whole("a step", reason))?;
                                     let group = self.scratch(GROUP);
@@ -457,7 +477,7 @@ impl<'p> Gen<'p> {
                 }
                 Step::StopIfEqual(left, right, _) => {
                     let (out, on) = (self.dropped(drop_reason::PROGRAM), self.asm.label());
-                    if self.multicasts && !kept {
+                    if self.copies.is_some() && !kept {
                         // Copies go whatever the port is.
                         let group = self.scratch(GROUP);
                         self.asm.load(Size::D, Reg::R0, VECTOR, group);

@@ -1,5 +1,6 @@
 //! How packets leave: by a port, in copies, to the controller, dropped, or to user space.
 
+use crate::copies::Copies;
 use crate::r#gen::{CTX, Gen, MIN_DEPTH, TEMP, TEMP2, VECTOR};
 use crate::maps::{self, TAG_LEN, config, drop_reason, fixed, targets, verdict};
 use crate::{Reason, SLOW_MARK};
@@ -33,7 +34,7 @@ impl Gen<'_> {
 
     /// The packet leaves by the port that was kept, or as copies of its multicast group.
     pub fn forward(&mut self) {
-        if self.multicasts {
+        if self.copies.is_some() {
             let (group, usual) = (self.scratch(GROUP), self.asm.label());
             self.asm.load(Size::D, TEMP2, VECTOR, group);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, TEMP2, 0, usual);
@@ -49,7 +50,7 @@ impl Gen<'_> {
         self.asm.add_imm(Reg::R2, -1);
         self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, TEMP2, other);
         self.say(verdict::CONTROLLER, TEMP2);
-        self.to_controller();
+        self.tell_controller();
         self.asm.place(other);
         let no_port = self.dropped(drop_reason::NO_PORT);
         self.say(verdict::FORWARD, TEMP2);
@@ -124,7 +125,9 @@ impl Gen<'_> {
             // The map of the group's interfaces. Whether there are any it does not say.
             self.asm.mov(Reg::R1, Reg::R0);
             self.asm.mov_imm(Reg::R2, 0);
-            self.asm.mov_imm(Reg::R3, helper::xdp::BROADCAST);
+            let not_back =
+                if self.copies == Some(Copies::NotBack) { helper::xdp::EXCLUDE_INGRESS } else { 0 };
+            self.asm.mov_imm(Reg::R3, helper::xdp::BROADCAST | not_back);
             self.asm.call(helper::REDIRECT_MAP);
             self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, helper::xdp::REDIRECT, none);
             self.account(0);
@@ -149,21 +152,38 @@ impl Gen<'_> {
         };
         self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R7, Reg::R1, last);
         self.asm.jump_if_imm(Bits::B64, Cond::Ge, Reg::R7, maps::MAX_COPIES as i32 - 1, last);
+        let (next, back) = (self.asm.label(), self.asm.label());
         element(self);
+        self.jump_if_back(next);
         self.asm.mov(Reg::R1, CTX);
         self.asm.mov_imm(Reg::R3, 0);
         self.asm.call(helper::CLONE_REDIRECT);
+        self.asm.place(next);
         self.asm.add_imm(Reg::R7, 1);
         self.asm.jump(again);
         // The last copy is the packet itself.
         self.asm.place(last);
         element(self);
+        self.jump_if_back(back);
         self.redirect(Reg::R2, 0);
+        if self.copies == Some(Copies::NotBack) {
+            self.asm.place(back);
+            self.asm.mov_imm(Reg::R0, helper::skb::SHOT);
+            self.asm.exit();
+        }
+    }
+
+    /// Goes there if r2 is the interface that the packet came in by, and no copy is to go back. Loses r1.
+    fn jump_if_back(&mut self, to: Label) {
+        if self.copies == Some(Copies::NotBack) {
+            self.asm.load(Size::W, Reg::R1, CTX, helper::skb::IFINDEX);
+            self.asm.jump_if(Bits::B64, Cond::Eq, Reg::R1, Reg::R2, to);
+        }
     }
 
     /// To the controller: as it would leave, behind a tag that the switch's socket knows it by. No helper of kernel 5.15 copies a packet
     /// of any length out of XDP for programs under our licence, and a socket has room for all of them and for the order they came in.
-    fn to_controller(&mut self) {
+    fn tell_controller(&mut self) {
         let no_room = self.dropped(drop_reason::NO_HEADROOM);
         self.asm.mov(Reg::R1, CTX);
         if self.is_tc() {

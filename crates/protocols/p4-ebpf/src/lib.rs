@@ -62,8 +62,10 @@ pub struct Target {
     pub ingress_timestamp: Option<FieldId>,
     /// The multicast group of a packet: not 0, and copies are to be made.
     pub mcast_grp: Option<FieldId>,
-    /// What of the egress pipeline differs between a multicast group's copies, if anything does.
-    pub copies_differ: Option<&'static str>,
+    /// Where the number of the port goes that a packet, or a copy of it, leaves by.
+    pub egress_port: Option<FieldId>,
+    /// Where a copy's replication id goes.
+    pub egress_rid: Option<FieldId>,
     /// Where the packet's type goes, which is 0 for a usual packet, and that of a copy.
     pub replica: Option<(FieldId, u64)>,
     /// The port that means drop.
@@ -159,6 +161,8 @@ pub struct Compiled {
     pub slow: Vec<SlowPath>,
     /// Copies for multicast groups are made in the kernel.
     pub multicasts: bool,
+    /// But not one that would go back where the packet came from.
+    pub not_back: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -191,7 +195,8 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         ));
     }
     let mut shape = maps::Shape::of(program);
-    if copies::may_be_here(program, target) {
+    let made = copies::made_here(program, target);
+    if made.is_some() {
         shape.add_groups();
     }
     if shape.vector_bytes > maps::MAX_VECTOR {
@@ -219,13 +224,14 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Ok((form, shape)) => (Ok(form), shape),
         Err(refusal) => (Err(refusal), shape),
     };
-    let multicasts = shape.broadcast.is_some();
+    let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
         shape,
         slow: form.slow,
         multicasts,
+        not_back,
         registers,
         tc,
     })

@@ -142,9 +142,13 @@ impl Harness {
             match ran {
                 Ok(Ran::Sent { port, bytes }) => return Some((vec![Sent { port, bytes }], true)),
                 Ok(Ran::Copies { group, bytes }) => {
-                    let mut sent = Vec::new();
+                    let not_back =
+                        self.plane.kernel.as_ref().is_some_and(|kernel| kernel.compiled().not_back);
+                    let (from, mut sent) = (port, Vec::new());
                     self.plane.datapath.pre.replicate(group, LAG_HASH, &mut |port, _| {
-                        sent.push(Sent { port, bytes: bytes.clone() });
+                        if !(not_back && port == from) {
+                            sent.push(Sent { port, bytes: bytes.clone() });
+                        }
                     });
                     return Some((sent, true));
                 }

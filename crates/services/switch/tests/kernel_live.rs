@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
-use barewire_switch::control::{Notification, Switch, SwitchConfig};
+use barewire_switch::control::{MeterRate, Notification, Range, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::EngineKind;
@@ -158,21 +158,123 @@ fn counters_are_one() {
     });
 }
 
-/// A digest is for user space: so is the whole packet that causes one, and it leaves as the program says.
+/// A clone is for user space: so is the whole packet that causes one, and it leaves as the program says.
 #[test]
 fn what_the_kernel_cannot_do_is_done_in_user_space() {
     in_a_namespace(|_| {
-        let server = start(L2_LEARNING);
+        let server = start(CLONED);
         let switch = server.switch();
-        add(switch, "destinations", vec![exact(0x0200_0000_0001)], 0, "forward", &[2]);
+        add(switch, "hosts", vec![exact(0x0200_0000_0001)], 0, "cloned", &[2]);
         let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
         for source in 0..20 {
             let packet = ethernet(0x0200_0000_0001, 0x0200_0000_1000 + source, 80);
             input.send_now(&packet);
             assert_eq!(next_of(&mut output, |got| got[6..12] == packet[6..12]), packet);
         }
-        assert!(came_up(switch, 1) >= 20, "each is one to learn: {:?}", switch.ports());
+        assert!(came_up(switch, 1) >= 20, "each is one to clone: {:?}", switch.ports());
         server.stop().expect("the engine is well");
+    });
+}
+
+/// A rate that was set is that of the next packet; tokens that packets of two wires want at the same time are spent once.
+#[test]
+fn meters_are_set_and_spent_once() {
+    const TOKENS: u32 = 50;
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in HOOKS {
+            let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
+            let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
+            let target = TargetConfig { hook, ..TargetConfig::default() };
+            let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
+            let program = include_str!("../../../../tests/programs/paced.p4");
+            let server = Server::start(config, Some(ready(program, EngineKind::Kernel))).expect("a switch");
+            let switch = server.switch();
+            let entry = add(switch, "hosts", vec![exact(7)], 0, "metered", &[]);
+            let (hosts, wires) =
+                (switch.table("hosts").expect("a table"), switch.meter("wires").expect("a meter"));
+            let never = |burst| [MeterRate { units_per_us: 0.0, burst }; 2];
+            let [mut h1, mut h2] = ["h1", "h2"].map(|name| Wire::open(&format!("packet:{name}")));
+            let ours = |got: &[u8]| got[..6] == [0, 0, 0, 0, 0, 7];
+            for round in 0..20 {
+                let (host, wire) = (round % 2 * 2, round / 2 % 2 * 2);
+                switch.set_direct_meter(hosts, entry, &never(if host == 0 { 1 } else { 0 })).expect("rates");
+                let rates = if wire == 0 { &[][..] } else { &never(79) };
+                switch.set_meter(wires, Range::One(1), rates).expect("rates");
+                h1.send_now(&ethernet(7, 0, 80));
+                let colours = next_of(&mut h2, ours)[10..12].to_vec();
+                assert_eq!(colours, [wire as u8, host as u8], "{hook:?}, round {round}");
+            }
+            switch.set_direct_meter(hosts, entry, &never(TOKENS)).expect("rates");
+            let mut green = 0;
+            std::thread::scope(|scope| {
+                let senders = ["h1", "h3"].map(|name| {
+                    scope.spawn(move || {
+                        let send = || {
+                            let mut wire = Wire::open(&format!("packet:{name}"));
+                            for _ in 0..TOKENS {
+                                wire.send_now(&ethernet(7, 0, 80));
+                            }
+                        };
+                        space.enter(send).expect("the namespace");
+                    })
+                });
+                let (patience, mut came) = (Patience::new(), 0);
+                while came < 2 * TOKENS {
+                    h2.receive(|packet| {
+                        if ours(packet) {
+                            came += 1;
+                            green += u32::from(packet[11] == 0);
+                        }
+                    });
+                    patience.wait("packets are lost");
+                }
+                senders.map(|sender| sender.join().expect("it is well"));
+            });
+            assert_eq!(green, TOKENS, "{hook:?}");
+            assert_eq!(came_up(switch, 1) + came_up(switch, 3), 0, "{hook:?}");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
+/// A switch that learns floods from the kernel what it does not know yet, but not back where it came from, and tells of whom it saw.
+#[test]
+fn a_learning_switch_floods_from_the_kernel() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in HOOKS {
+            let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
+            let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
+            let target = TargetConfig { hook, ..TargetConfig::default() };
+            let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
+            let server =
+                Server::start(config, Some(ready(L2_LEARNING, EngineKind::Kernel))).expect("a switch");
+            let switch = server.switch();
+            let told = switch.subscribe(256);
+            switch.mc_set_group(1, &[(1, 0), (2, 0), (3, 0)]).expect("a group");
+            let [mut h1, mut h2, mut h3] =
+                ["h1", "h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            for round in 0..5 {
+                let packet = ethernet(0x0200_0000_0077, 0x0200_0000_1000 + round, 80);
+                h1.send_now(&packet);
+                for wire in [&mut h2, &mut h3] {
+                    assert_eq!(next_of(wire, |got| got[6..12] == packet[6..12]), packet, "{hook:?}");
+                }
+            }
+            assert_eq!(came_up(switch, 1), 0, "{hook:?}: {:?}", switch.ports());
+            let mut learned = Vec::new();
+            while !(0..5).all(|round| learned.contains(&(0x0200_0000_1000 + round, 1))) {
+                if let Notification::Digest(list) = told.recv_timeout(PATIENCE).expect("it is told") {
+                    learned
+                        .extend(list.samples.iter().map(|sample| (number(&sample[0]), number(&sample[1]))));
+                }
+            }
+            let mut back = 0;
+            h1.receive(|packet| back += usize::from(packet[6..10] == [2, 0, 0, 0] && packet[10] == 0x10));
+            assert_eq!(back, 0, "{hook:?}: none came back");
+            server.stop().expect("the engine is well");
+        }
     });
 }
 

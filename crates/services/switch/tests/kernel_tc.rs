@@ -191,12 +191,12 @@ fn a_program_moves_to_tc_when_segments_come() {
 #[test]
 fn what_the_kernel_hands_over_at_tc_comes_up_once() {
     with_hosts(|hosts| {
-        let server = hosts.start(L2_LEARNING, true);
+        let server = hosts.start(CLONED, true);
         let switch = server.switch();
         let destination = mac_of(&hosts.hosts[1]);
-        add(switch, "destinations", vec![exact(destination)], 0, "forward", &[2]);
+        add(switch, "hosts", vec![exact(destination)], 0, "cloned", &[2]);
         let sent = 20;
-        // Each is one to learn, so each is for user space; the second host counts what comes.
+        // Each is one to clone, so each is for user space; the second host counts what comes.
         let (tell, ready) = mpsc::channel();
         std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {

@@ -212,45 +212,6 @@ impl V1Fields {
     }
 }
 
-impl V1Fields {
-    /// What of egress differs between the copies of a packet for a multicast group, as far as they have different metadata.
-    pub fn copies_differ(&self, program: &Program, egress: usize) -> Option<&'static str> {
-        let nodes = &program.pipelines[egress].nodes;
-        let mut read = BTreeSet::new();
-        let mut add = |field: &FieldRef| read.extend(field.fixed());
-        let mut actions = Vec::new();
-        for node in nodes {
-            match node {
-                Node::If { condition, .. } => condition.fields_read(&mut add),
-                Node::Call { action, .. } => actions.push(*action),
-                Node::Table { table, .. } => {
-                    let table = &program.tables[table.at()];
-                    for key in &table.key {
-                        if let KeySource::Field(field) = &key.source {
-                            add(field);
-                        }
-                    }
-                    actions.extend(&table.actions);
-                    actions.extend(table.default.iter().map(|call| call.action));
-                }
-            }
-        }
-        let bodies = actions.iter().flat_map(|action| &program.actions[action.at()].body);
-        bodies.chain(program.deparsers.iter().flat_map(|d| &d.stmts)).for_each(|s| s.fields_read(&mut add));
-        // Selectors, hashes, digests and checksums are few, and not asked where they stand.
-        let selectors = program.profiles.iter().filter_map(|p| p.selector.as_ref()).flat_map(|s| &s.input);
-        let inputs = program.calculations.iter().flat_map(|c| &c.input).chain(selectors);
-        let learned = program.learn_lists.iter().flat_map(|l| &l.items).map(|(input, _)| input);
-        inputs.chain(learned).for_each(|input| input.fields_read(&mut add));
-        program.checksums.iter().filter_map(|c| c.condition.as_ref()).for_each(|c| c.fields_read(&mut add));
-        let reads = |meta: Meta| meta.field().is_some_and(|field| read.contains(&field));
-        if reads(self.egress_port) {
-            return Some("multicast, as egress looks at the port of each copy");
-        }
-        reads(self.egress_rid).then_some("multicast, as egress looks at the replication id of each copy")
-    }
-}
-
 /// PSA's metadata, by the names its architecture gives the parameters.
 #[derive(Debug, Clone, Copy)]
 #[allow(missing_docs)]

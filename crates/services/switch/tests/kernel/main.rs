@@ -267,7 +267,7 @@ fn registers_are_one() {
     assert_eq!((seen(&mut switch), switch.handed_over), (6, 3));
 }
 
-/// A packet that the kernel forwards keeps the entries alive that it hits; what nobody learned goes to user space.
+/// A packet that the kernel forwards keeps the entries alive that it hits; what nobody learned is told of.
 #[test]
 fn hits_in_the_kernel_are_hits() {
     use barewire_p4::ir::{ActionCall, ActionId};
@@ -315,7 +315,9 @@ fn hits_in_the_kernel_are_hits() {
         assert_eq!((switch.handed_over, hit(&mut switch)), (0, 12_000));
         switch.advance_us(1000);
         assert_eq!(switch.send(1, &packet(8)).expect("it fits").len(), 1);
-        assert_eq!((switch.handed_over, hit(&mut switch)), (1, 12_000));
+        assert_eq!((switch.handed_over, hit(&mut switch)), (0, 12_000));
+        let counts = switch.plane().learner().expect("a program runs").counts();
+        assert_eq!(counts, (1, 0), "the unknown one is told of");
     }
 }
 

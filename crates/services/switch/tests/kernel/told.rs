@@ -89,3 +89,31 @@ fn digests_copies_and_packets_for_the_controller_are_those_of_the_interpreter() 
         assert_eq!((left.len(), &left, sides[1].handed_over), (1, &right, 1));
     }
 }
+
+/// A copy that egress drops because it would go back where its packet came from is not made; in any form that says so.
+#[test]
+fn no_copy_goes_back() {
+    if !may_load() {
+        return;
+    }
+    let json = include_str!("../../../../../tests/p4c/l2_learning.json");
+    let source = include_str!("../../../../../programs/l2_learning.p4");
+    let imported = Arc::new(barewire_p4::import::import(json).expect("our own program"));
+    for (program, tc) in [(&imported, false), (&imported, true), (&from_source(source), false)] {
+        let mut sides = [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
+            let prepared = match kind {
+                EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
+                kind => Prepared::new(Arc::clone(program), kind),
+            };
+            let side = Harness::new(Arc::new(prepared.expect("a program")), at(tc)).expect("a switch");
+            side.switch().mc_set_group(1, &[(1, 0), (2, 0), (3, 0)]).expect("a group");
+            side
+        });
+        for (port, count) in [(1, 2), (2, 2), (7, 3)] {
+            let packet = packet(9, port as u8);
+            let [left, right] = sides.each_mut().map(|side| side.send(port, &packet).expect("it fits"));
+            assert_eq!((left.len(), &left), (count, &right), "from port {port}");
+        }
+        assert_eq!((sides[1].handed_over, &sides[1].failures), (0, &Vec::new()));
+    }
+}

@@ -83,7 +83,8 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
         );
     }
     if compiled.multicasts {
-        let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same");
+        let back = if compiled.not_back { ", and none goes back where it came from" } else { "" };
+        let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same{back}");
     }
     if slow.is_empty() {
         let _ = writeln!(text, "no way of the program leads to user space");
