@@ -128,3 +128,86 @@ impl AsRawFd for RingReader {
         self.map.as_raw_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Program};
+    use barewire_ebpf::{Asm, Bits, Cond, MapKind, MapSpec, Reg, Size, helper};
+    use barewire_testing::Needs;
+
+    const RECORD: usize = 20;
+
+    /// Writes the first eight bytes of a packet, and something behind them, to the ring; gives what the kernel says.
+    fn writer(ring: &Map) -> Program {
+        let mut asm = Asm::default();
+        let short = asm.label();
+        asm.mov_imm(Reg::R0, 77);
+        asm.load(Size::W, Reg::R2, Reg::R1, helper::xdp::DATA);
+        asm.load(Size::W, Reg::R3, Reg::R1, helper::xdp::DATA_END);
+        asm.mov(Reg::R4, Reg::R2);
+        asm.add_imm(Reg::R4, 8);
+        asm.jump_if(Bits::B64, Cond::Gt, Reg::R4, Reg::R3, short);
+        asm.load(Size::D, Reg::R2, Reg::R2, 0);
+        asm.store(Size::D, Reg::FP, -24, Reg::R2);
+        asm.store_imm(Size::D, Reg::FP, -16, 0x0101);
+        asm.store_imm(Size::W, Reg::FP, -8, 0x0202);
+        asm.map(Reg::R1, ring.as_raw_fd());
+        asm.mov(Reg::R2, Reg::FP);
+        asm.add_imm(Reg::R2, -24);
+        asm.mov_imm(Reg::R3, RECORD as i32);
+        asm.mov_imm(Reg::R4, 0);
+        asm.call(helper::RINGBUF_OUTPUT);
+        asm.place(short);
+        asm.exit();
+        Program::load(Kind::Xdp, "barewire_test", &asm.finish(false).expect("it jumps near"))
+            .expect("it loads")
+    }
+
+    #[test]
+    fn records_come_in_order_and_full_is_full() {
+        let spec = MapSpec {
+            name: "ring".to_owned(),
+            kind: MapKind::RingBuf,
+            key: 0,
+            value: 0,
+            entries: 4096,
+            initial: Vec::new(),
+            lock: false,
+            inner: None,
+        };
+        let map = match Map::create(&spec) {
+            Ok(map) => Arc::new(map),
+            Err(error) => return barewire_testing::skip(Needs::Root, format!("no map: {error}")),
+        };
+        let program = writer(&map);
+        let mut ring = RingReader::new(map, spec.entries).expect("it is mapped");
+        let write = |number: u64| {
+            let mut packet = [0; 64];
+            packet[..8].copy_from_slice(&number.to_ne_bytes());
+            program.test_run(&packet, 1).expect("it runs").verdict
+        };
+        // Round the ring several times, which no whole number of records fills.
+        let mut seen = 0_u64;
+        for number in 0..1000 {
+            assert_eq!(write(number), 0);
+            if number % 7 == 6 {
+                assert!(!ring.is_empty());
+                let count = ring.read(&mut [0; 64], &mut |record| {
+                    assert_eq!((record.len(), &record[..8]), (RECORD, &seen.to_ne_bytes()[..]));
+                    assert_eq!(record[8..], [1, 1, 0, 0, 0, 0, 0, 0, 2, 2, 0, 0]);
+                    seen += 1;
+                });
+                assert_eq!(count, 7);
+                assert!(ring.is_empty());
+            }
+        }
+        // Nobody reads: what finds no room is refused, and what was there stays.
+        let mut taken = 1000 - seen;
+        while write(0) == 0 {
+            taken += 1;
+        }
+        assert_eq!(ring.read(&mut [0; 4], &mut |record| assert_eq!(record.len(), 4)) as u64, taken);
+        assert_eq!((write(0), ring.read(&mut [0; 64], &mut |_| {})), (0, 1));
+    }
+}

@@ -4,7 +4,7 @@ use crate::control::link::{EngineInbox, Replica};
 use crate::control::{
     ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo,
 };
-use crate::datapath::{Datapath, Output};
+use crate::datapath::{Datapath, Output, finish_checksum};
 use crate::kernel::{Fold, Kernel};
 use crate::learn::Learner;
 use crate::ports::Ports;
@@ -134,9 +134,15 @@ impl Plane {
     pub fn receive(&mut self, now: Instant, port: u32, mut frame: Frame) {
         if let (Some(tag), Some(cpu)) = (&self.tag, self.datapath.config().cpu_port)
             && frame.data().starts_with(&tag.before)
-            && frame.pull_front(tag.before.len())
         {
-            return Output::push(&mut self.ports, cpu, frame);
+            // A controller has no card that would finish a checksum.
+            if !finish_checksum(&mut frame) {
+                return self.datapath.drop_now(DropReason::UnfinishedChecksum);
+            }
+            if frame.pull_front(tag.before.len()) {
+                Output::push(&mut self.ports, cpu, frame);
+            }
+            return;
         }
         self.datapath.receive(now, port, frame, &mut self.ports);
     }

@@ -229,7 +229,9 @@ fn meters_are_set_and_spent_once() {
                     });
                     patience.wait("packets are lost");
                 }
-                senders.map(|sender| sender.join().expect("it is well"));
+                for sender in senders {
+                    sender.join().expect("it is well");
+                }
             });
             assert_eq!(green, TOKENS, "{hook:?}");
             assert_eq!(came_up(switch, 1) + came_up(switch, 3), 0, "{hook:?}");

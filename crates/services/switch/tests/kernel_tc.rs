@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
-use barewire_switch::control::{Switch, SwitchConfig};
+use barewire_switch::control::{Notification, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::EngineKind;
@@ -12,7 +12,7 @@ use barewire_switch::server::{Server, ServerConfig, StartError};
 use barewire_testing::{Needs, have, program};
 use common::*;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
 
 const ROUTER_MACS: [u64; 2] = [0x0200_0000_0100, 0x0200_0000_0200];
@@ -228,6 +228,38 @@ fn what_the_kernel_hands_over_at_tc_comes_up_once() {
         });
         assert!(came_up(switch) >= sent as u64, "{:?}", switch.ports());
         server.stop().expect("the engine is well");
+    });
+}
+
+/// A host that leaves checksums to its card: what the controller gets is finished.
+#[test]
+fn checksums_are_finished_for_the_controller() {
+    with_hosts(|hosts| {
+        for hook in [HookChoice::Generic, HookChoice::Tc, HookChoice::Clsact] {
+            let program = include_str!("../../../../tests/programs/told.p4");
+            let target = TargetConfig { cpu_port: Some(64), hook, ..TargetConfig::default() };
+            let server = hosts.try_start(program, target).expect("a switch");
+            let switch = server.switch();
+            let told = switch.subscribe(256);
+            add(switch, "hosts", vec![exact(ROUTER_MACS[0])], 0, "forward", &[64]);
+            let send = || {
+                let socket = UdpSocket::bind((ip(0, 10), 0)).expect("a socket");
+                socket.send_to(b"for the controller", (ip(1, 10), 7)).expect("it is sent");
+            };
+            hosts.hosts[0].enter(send).expect("the namespace");
+            let packet = loop {
+                match told.recv_timeout(PATIENCE).expect("the controller is told") {
+                    Notification::PacketIn { bytes } if bytes[12..14] == [8, 0] => break bytes,
+                    _ => {}
+                }
+            };
+            let mut summed = packet[26..34].to_vec();
+            summed.extend([0, 17, packet[38], packet[39]]);
+            summed.extend(&packet[34..]);
+            assert_eq!(&packet[42..], b"for the controller", "{hook:?}");
+            assert_eq!(barewire_wire::checksum::checksum(&summed), 0, "{hook:?}: the sum is right");
+            server.stop().expect("the engine is well");
+        }
     });
 }
 
