@@ -10,7 +10,7 @@ use barewire_p4::phv::slot;
 /// The scratch word with the packet's multicast group; 0: none.
 pub(crate) const GROUP: u32 = 58;
 /// The EtherType of local experiments (IEEE 802), which the kernel has no use for.
-const TAG_TYPE: [u8; 2] = [0x88, 0xb5];
+pub const TAG_TYPE: [u8; 2] = [0x88, 0xb5];
 
 impl Gen<'_> {
     /// Count a packet by how it ended. Loses r0 to r5.

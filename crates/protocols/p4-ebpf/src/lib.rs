@@ -32,7 +32,7 @@ mod pipeline;
 mod stmt;
 mod table;
 
-pub use leave::tag;
+pub use leave::{TAG_TYPE, tag};
 
 use barewire_ebpf::{Insn, MapSpec};
 use barewire_p4::chain::Step;

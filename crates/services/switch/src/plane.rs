@@ -49,6 +49,12 @@ struct Tag {
     before: [u8; TAG_LEN as usize],
 }
 
+// The socket has to know it, as it looks for checksums behind it.
+const _: () = assert!(
+    barewire_engine::TAG_LEN == TAG_LEN as usize
+        && u16::from_be_bytes(barewire_engine::TAG_TYPE) == u16::from_be_bytes(barewire_p4_ebpf::TAG_TYPE)
+);
+
 /// How often it is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Why a program moves to tc.
