@@ -16,6 +16,8 @@ pub const XDP_ADJUST_HEAD: i32 = 44;
 pub const REDIRECT_MAP: i32 = 51;
 pub const XDP_ADJUST_META: i32 = 54;
 pub const XDP_ADJUST_TAIL: i32 = 65;
+pub const SPIN_LOCK: i32 = 93;
+pub const SPIN_UNLOCK: i32 = 94;
 pub const RINGBUF_OUTPUT: i32 = 130;
 pub const REDIRECT_PEER: i32 = 155;
 
@@ -32,6 +34,10 @@ pub mod xdp {
     pub const PASS: i32 = 2;
     pub const TX: i32 = 3;
     pub const REDIRECT: i32 = 4;
+    /// Flag of [`super::REDIRECT_MAP`]: to all interfaces of the map (kernel 5.13).
+    pub const BROADCAST: i32 = 1 << 3;
+    /// With it: but not to the one that the packet came in by.
+    pub const EXCLUDE_INGRESS: i32 = 1 << 4;
 }
 
 /// Offsets in `struct __sk_buff`, 32 bits each.

@@ -12,6 +12,7 @@ pub enum MapKind {
     ProgArray = 3,
     PercpuArray = 6,
     LpmTrie = 11,
+    HashOfMaps = 13,
     DevMap = 14,
     XskMap = 17,
     DevMapHash = 25,
@@ -33,6 +34,11 @@ pub struct MapSpec {
     pub entries: u32,
     /// What its first elements hold before any program runs (arrays).
     pub initial: Vec<Vec<u8>>,
+    /// Each value begins with a `bpf_spin_lock` ([`crate::helper::SPIN_LOCK`]): programs on several CPUs change it one after the
+    /// other, and what a process reads or writes of it is whole.
+    pub lock: bool,
+    /// What the maps in this one are like (maps of maps).
+    pub inner: Option<Box<MapSpec>>,
 }
 
 impl MapSpec {
@@ -40,7 +46,7 @@ impl MapSpec {
     pub fn flags(&self) -> u32 {
         // BPF_F_NO_PREALLOC: tries refuse to be without, and a hash of a million places is not paid for before it is used.
         match self.kind {
-            MapKind::LpmTrie => 1,
+            MapKind::LpmTrie | MapKind::HashOfMaps => 1,
             MapKind::Hash if self.entries > 4096 => 1,
             _ => 0,
         }

@@ -1,17 +1,21 @@
 //! The bpf(2) system call: maps, programs, links, and runs of a program without an interface.
 //!
 //! Everything is a descriptor that its value owns: maps and programs live while one is open (or while a link holds them), a
-//! link detaches when its is closed, by whatever end the process comes to. Nothing is pinned. Programs come from
+//! link detaches when its is closed, by whatever end the process comes to. Nothing is pinned; a filter of a kernel without links for tc
+//! is the exception that a killed process leaves. Programs come from
 //! [`barewire_ebpf`]; what the verifier says of one comes back as text ([`LoadError`]) or as numbers ([`Verified`]).
 //! Source: `linux/bpf.h`, bpf(2), kernel `Documentation/bpf`.
 #![warn(missing_docs)]
 
+mod btf;
+mod clsact;
 mod holder;
 mod link;
 mod map;
 mod netlink;
 mod probe;
 mod program;
+mod ring;
 mod sys;
 
 pub use holder::Holder;
@@ -20,4 +24,5 @@ pub use map::Map;
 pub use netlink::peer_is_elsewhere;
 pub use probe::takes_redirected;
 pub use program::{Kind, LoadError, Program, TestRun, Verified};
+pub use ring::RingReader;
 pub use sys::{possible_cpus, raise_memlock};

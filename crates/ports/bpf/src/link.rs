@@ -1,5 +1,6 @@
 //! Links: a program at an interface, for as long as its descriptor is open.
 
+use crate::clsact::Filter;
 use crate::{Program, sys};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -33,12 +34,20 @@ pub enum Hook {
     Xdp(XdpMode),
     /// The traffic-control hook for what comes in (`tcx`, kernel 6.6). Others' programs there run before this one.
     TcIngress,
+    /// The same without `tcx`: a filter of a `clsact` queueing discipline, behind all programs at `tcx`. If the process is killed it
+    /// stays, until the next of ours at the interface takes it away.
+    Clsact,
 }
 
-/// A program at an interface. The kernel detaches it when this is dropped, by whatever end the process comes to.
+/// A program at an interface, until this is dropped. By whatever end the process comes to, the kernel detaches it then, but for
+/// [`Hook::Clsact`].
 #[derive(Debug)]
-pub struct Link {
-    fd: OwnedFd,
+pub struct Link(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Link(OwnedFd),
+    Filter(Filter),
 }
 
 impl Link {
@@ -46,11 +55,14 @@ impl Link {
     ///
     /// # Errors
     /// `EBUSY` when another XDP program is there already, `EOPNOTSUPP` when the driver has no native hook, `EINVAL` on a kernel
-    /// without such links.
+    /// without such links; see [`Hook::Clsact`] for `EADDRINUSE` (another process of ours is there).
     pub fn attach(program: &Program, ifindex: u32, hook: Hook) -> io::Result<Link> {
         let (attach_type, flags) = match hook {
             Hook::Xdp(mode) => (BPF_XDP, mode.flag()),
             Hook::TcIngress => (BPF_TCX_INGRESS, 0),
+            Hook::Clsact => {
+                return Ok(Link(Kind::Filter(Filter::attach(program.as_raw_fd(), ifindex)?)));
+            }
         };
         let mut attr = sys::LinkCreate {
             prog_fd: program.as_raw_fd() as u32,
@@ -60,7 +72,7 @@ impl Link {
         };
         // SAFETY: the attributes of BPF_LINK_CREATE, without addresses.
         let fd = unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr)? };
-        Ok(Link { fd })
+        Ok(Link(Kind::Link(fd)))
     }
 
     /// Puts another program in the place of the one there, between two packets.
@@ -68,13 +80,22 @@ impl Link {
     /// # Errors
     /// `EINVAL` for a program of another kind, `ENOLINK` when the interface is gone.
     pub fn replace(&self, program: &Program) -> io::Result<()> {
+        let fd = match &self.0 {
+            Kind::Link(fd) => fd.as_raw_fd(),
+            Kind::Filter(filter) => return filter.replace(program.as_raw_fd()),
+        };
         let mut attr = sys::LinkUpdate {
-            link_fd: self.fd.as_raw_fd() as u32,
+            link_fd: fd as u32,
             new_prog_fd: program.as_raw_fd() as u32,
             flags: 0,
             old_prog_fd: 0,
         };
         // SAFETY: the attributes of BPF_LINK_UPDATE, without addresses.
         unsafe { sys::bpf(sys::LINK_UPDATE, &mut attr) }.map(drop)
+    }
+
+    /// Whether a program of a process that was killed stood there before and was taken away.
+    pub fn replaced(&self) -> bool {
+        matches!(&self.0, Kind::Filter(filter) if filter.replaced)
     }
 }

@@ -1,12 +1,14 @@
 //! Maps.
 
-use crate::sys;
+use crate::{btf, sys};
 use barewire_ebpf::{MapKind, MapSpec};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The kernel's own number for what a kind of map does not do, which no header of the C library has.
 const ENOTSUPP: i32 = 524;
+/// Flag of reads and writes: with the value's lock taken.
+const F_LOCK: u64 = 4;
 
 /// A map of the kernel.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub struct Map {
     value: usize,
     /// Bytes of one CPU's value, padded.
     one: usize,
+    /// Values begin with a lock, which reading and writing takes.
+    lock: bool,
 }
 
 impl Map {
@@ -31,10 +35,19 @@ impl Map {
             value_size: spec.value,
             max_entries: spec.entries,
             map_flags: spec.flags(),
-            inner_map_fd: 0,
-            numa_node: 0,
             map_name: sys::name(&spec.name),
+            ..sys::MapCreate::default()
         };
+        let inner = spec.inner.as_deref().map(Map::create).transpose()?;
+        if let Some(inner) = &inner {
+            attr.inner_map_fd = inner.as_raw_fd() as u32;
+        }
+        // The kernel finds the lock in the value's type, which it has to be told.
+        let types = if spec.lock { Some(btf::locked_value(spec.value)?) } else { None };
+        if let Some(types) = &types {
+            (attr.btf_fd, attr.btf_key, attr.btf_value) =
+                (types.as_raw_fd() as u32, btf::LOCKED_KEY, btf::LOCKED_VALUE);
+        }
         // SAFETY: the attributes of BPF_MAP_CREATE, without addresses.
         let fd = unsafe { sys::bpf_fd(sys::MAP_CREATE, &mut attr)? };
         let one = (spec.value as usize).next_multiple_of(8);
@@ -42,7 +55,7 @@ impl Map {
             MapKind::PercpuArray => one * sys::possible_cpus(),
             _ => spec.value as usize,
         };
-        let map = Map { fd, key: spec.key as usize, value, one };
+        let map = Map { fd, key: spec.key as usize, value, one, lock: spec.lock };
         for (at, element) in spec.initial.iter().enumerate() {
             map.update(&(at as u32).to_ne_bytes(), element)?;
         }
@@ -56,7 +69,8 @@ impl Map {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "a key or value of another size than the map's"))
     }
 
-    fn elem(&self, key: &[u8], value: u64, flags: u64) -> sys::MapElem {
+    fn elem(&self, key: &[u8], value: u64) -> sys::MapElem {
+        let flags = if self.lock { F_LOCK } else { 0 };
         sys::MapElem { map_fd: self.fd.as_raw_fd() as u32, pad: 0, key: key.as_ptr() as u64, value, flags }
     }
 
@@ -66,7 +80,7 @@ impl Map {
     /// `E2BIG` when the map is full; `InvalidInput` for a key or value of the wrong size.
     pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         self.check(key.len(), Some(value.len()))?;
-        let mut attr = self.elem(key, value.as_ptr() as u64, 0);
+        let mut attr = self.elem(key, value.as_ptr() as u64);
         // SAFETY: key and value have the sizes the map was made with, and live across the call, which reads them.
         unsafe { sys::bpf(sys::MAP_UPDATE_ELEM, &mut attr) }.map(drop)
     }
@@ -111,13 +125,21 @@ impl Map {
     /// # Errors
     /// The kernel's; that there is none is no error.
     pub fn lookup(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        self.check(key.len(), None)?;
         let mut value = vec![0_u8; self.value];
-        let mut attr = self.elem(key, value.as_mut_ptr() as u64, 0);
+        Ok(self.lookup_into(key, &mut value)?.then_some(value))
+    }
+
+    /// The same into memory that is there; says whether there is such an element.
+    ///
+    /// # Errors
+    /// As [`Map::lookup`]; `InvalidInput` when the memory has not [`Map::value_len`] bytes.
+    pub fn lookup_into(&self, key: &[u8], value: &mut [u8]) -> io::Result<bool> {
+        self.check(key.len(), Some(value.len()))?;
+        let mut attr = self.elem(key, value.as_mut_ptr() as u64);
         // SAFETY: the key has the map's size, `value` has room for what the map's elements have, for all CPUs.
         match unsafe { sys::bpf(sys::MAP_LOOKUP_ELEM, &mut attr) } {
-            Ok(_) => Ok(Some(value)),
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Ok(_) => Ok(true),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(false),
             Err(e) => Err(e),
         }
     }
@@ -142,7 +164,7 @@ impl Map {
     /// The kernel's.
     pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
         self.check(key.len(), None)?;
-        let mut attr = self.elem(key, 0, 0);
+        let mut attr = self.elem(key, 0);
         // SAFETY: the key has the map's size and is only read.
         match unsafe { sys::bpf(sys::MAP_DELETE_ELEM, &mut attr) } {
             Ok(_) => Ok(true),
@@ -158,7 +180,7 @@ impl Map {
     pub fn next_key(&self, key: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
         self.check(key.map_or(self.key, <[u8]>::len), None)?;
         let mut next = vec![0_u8; self.key];
-        let mut attr = self.elem(key.unwrap_or_default(), next.as_mut_ptr() as u64, 0);
+        let mut attr = self.elem(key.unwrap_or_default(), next.as_mut_ptr() as u64);
         if key.is_none() {
             attr.key = 0;
         }

@@ -13,11 +13,13 @@ pub(crate) const PROG_LOAD: libc::c_int = 5;
 pub(crate) const PROG_TEST_RUN: libc::c_int = 10;
 pub(crate) const PROG_GET_FD_BY_ID: libc::c_int = 13;
 pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+pub(crate) const BTF_LOAD: libc::c_int = 18;
 pub(crate) const MAP_UPDATE_BATCH: libc::c_int = 26;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
 pub(crate) const LINK_UPDATE: libc::c_int = 29;
 
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct MapCreate {
     pub map_type: u32,
     pub key_size: u32,
@@ -27,6 +29,20 @@ pub(crate) struct MapCreate {
     pub inner_map_fd: u32,
     pub numa_node: u32,
     pub map_name: [u8; 16],
+    pub map_ifindex: u32,
+    pub btf_fd: u32,
+    pub btf_key: u32,
+    pub btf_value: u32,
+}
+
+#[repr(C)]
+pub(crate) struct BtfLoad {
+    pub btf: u64,
+    pub log_buf: u64,
+    pub size: u32,
+    pub log_size: u32,
+    pub log_level: u32,
+    pub pad: u32,
 }
 
 #[repr(C)]

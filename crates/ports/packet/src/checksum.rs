@@ -65,6 +65,19 @@ pub fn transport(frame: &[u8]) -> Option<Transport> {
     })
 }
 
+/// What a switch's program in the kernel puts in front of a packet for a controller: bytes, and the EtherType that they begin with as
+/// an Ethernet frame.
+pub const TAG_LEN: usize = 32;
+/// See [`TAG_LEN`].
+pub const TAG_TYPE: [u8; 2] = [0x88, 0xb5];
+
+/// Finds the transport header of the frame that stands behind such a tag.
+pub fn behind_tag(frame: &[u8]) -> Option<Transport> {
+    let (tag, inner) = frame.split_at_checked(TAG_LEN)?;
+    let found = transport(inner).filter(|_| tag[12..14] == TAG_TYPE)?;
+    Some(Transport { start: found.start.checked_add(TAG_LEN as u16)?, ..found })
+}
+
 /// Writes the sum of the pseudo-header anew where an unfinished checksum is marked: whoever forwarded the frame may have changed
 /// addresses. Left as it is where the mark is not that of the transport header which [`transport`] finds.
 #[inline]
@@ -136,6 +149,16 @@ mod tests {
         frame.extend_from_slice(&[0x81, 0x00, 0x00, 0x05]);
         frame.extend_from_slice(&UDP4[12..]);
         assert_eq!(find_unfinished(&frame).unwrap().start, 38);
+    }
+
+    #[test]
+    fn a_packet_behind_a_controllers_tag_is_found() {
+        let mut frame = vec![0; TAG_LEN];
+        frame.extend_from_slice(&UDP4);
+        assert_eq!(behind_tag(&frame), None, "no tag");
+        frame[12..14].copy_from_slice(&TAG_TYPE);
+        assert_eq!(behind_tag(&frame), Some(Transport { start: 66, offset: 6, pseudo: 0x141f }));
+        assert_eq!((transport(&frame), behind_tag(&frame[..40]), behind_tag(&[])), (None, None, None));
     }
 
     #[test]

@@ -586,7 +586,8 @@ fn stamp_of(header: &Header, status: u32) -> Stamp {
 #[inline]
 fn checksum_of_status(status: u32, frame: &[u8]) -> Result<ChecksumState, DropReason> {
     if status & libc::TP_STATUS_CSUMNOTREADY != 0 {
-        let found = checksum::transport(frame).ok_or(DropReason::UnfinishedChecksum)?;
+        let found = checksum::transport(frame).or_else(|| checksum::behind_tag(frame));
+        let found = found.ok_or(DropReason::UnfinishedChecksum)?;
         return Ok(ChecksumState::Partial { start: found.start, offset: found.offset });
     }
     Ok(if status & libc::TP_STATUS_CSUM_VALID != 0 {

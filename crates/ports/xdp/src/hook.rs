@@ -94,6 +94,8 @@ impl Opening<'_> {
             value: 4,
             entries: self.interface.queues,
             initial: Vec::new(),
+            lock: false,
+            inner: None,
         };
         let map = with_memlock(|| Map::create(&sockets))
             .map_err(|e| self.failed("bpf(BPF_MAP_CREATE)", "CAP_BPF and CAP_NET_ADMIN", e))?;

@@ -32,7 +32,7 @@ impl Gen<'_> {
         self.checksums(false)?;
         for stmt in &deparser.stmts {
             if Self::effect(stmt) {
-                return Err(Reason::No("counters and registers in the deparser"));
+                return Err(Reason::No("counters, meters, registers and digests in the deparser"));
             }
             self.stmt(stmt)?;
         }

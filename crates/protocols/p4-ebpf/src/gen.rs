@@ -3,8 +3,10 @@
 //! r6 is the context, r9 the vector, r8 the record of the running action. Expressions are computed in r0 to r4; r5 and r7 are
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
+use crate::copies::{Copies, made_here};
 use crate::cuts::Plan;
-use crate::maps::{self, Shape, config, drop_reason, fixed, targets, verdict};
+use crate::leave::GROUP;
+use crate::maps::{self, Shape, config, drop_reason, fixed};
 use crate::{Form, Hook, MAX_INSNS, Reason, Refusal, SLOW_MARK, SlowPath, Target};
 use barewire_ebpf::helper;
 use barewire_ebpf::{Alu, Asm, AsmError, Atomic, Bits, Cond, Label, Reg, Size};
@@ -23,7 +25,7 @@ pub(crate) const RECORD: Reg = Reg::R8;
 pub(crate) const CTX: Reg = Reg::R6;
 pub(crate) const VECTOR: Reg = Reg::R9;
 /// Bytes of a packet that lie in one piece at tc, whatever the parser looks at: an Ethernet header.
-const MIN_DEPTH: u32 = 14;
+pub(crate) const MIN_DEPTH: u32 = 14;
 /// Bytes of stack below which temporaries begin.
 const STACK_FIRST: i32 = 16;
 
@@ -60,8 +62,10 @@ pub(crate) struct Gen<'p> {
     pub depth: u32,
     /// Packets may become longer.
     pub grows: bool,
-    slow: Vec<(SlowPath, Label)>,
-    drops: Vec<(u64, Label)>,
+    /// Packets may have a multicast group here, and how its copies differ.
+    pub copies: Option<Copies>,
+    pub slow: Vec<(SlowPath, Label)>,
+    pub drops: Vec<(u64, Label)>,
     spilled: i32,
     /// The place that is compiled, for people.
     pub place: String,
@@ -73,7 +77,6 @@ impl<'p> Gen<'p> {
             program,
             target,
             errors: CoreErrors::of(program),
-            shape,
             asm: Asm::default(),
             registers,
             action: None,
@@ -83,6 +86,8 @@ impl<'p> Gen<'p> {
             cuts: None,
             depth: 0,
             grows: false,
+            copies: made_here(program, target),
+            shape,
             slow: Vec::new(),
             drops: Vec::new(),
             spilled: 0,
@@ -384,10 +389,37 @@ impl<'p> Gen<'p> {
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
     }
 
+    /// The packet's type: a copy's, or the usual one, which is 0.
+    fn packet_type(&mut self, field: FieldId) -> Made {
+        let (group, usual) = (self.scratch(GROUP), self.asm.label());
+        self.asm.mov_imm(Reg::R1, 0);
+        self.asm.load(Size::D, Reg::R0, VECTOR, group);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, usual);
+        self.asm.mov_imm(Reg::R1, self.target.replica.map_or(0, |(_, value)| value) as i32);
+        self.asm.place(usual);
+        self.asm.mov(Reg::R0, Reg::R1);
+        self.set_meta(field, Reg::R0)
+    }
+
+    /// The port that a packet leaves by. Copies have one that is not where it came from: that one is left out where they are sent.
+    fn way_out(&mut self, field: FieldId, value: Operand) -> Made {
+        let (group, usual) = (self.scratch(GROUP), self.asm.label());
+        self.operand(value, Reg::R0)?;
+        self.asm.load(Size::D, Reg::R1, VECTOR, group);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, usual);
+        if let Some(port) = self.target.ingress_port {
+            self.operand(Operand::Field(port), Reg::R0)?;
+            self.asm.alu_imm(Alu::Xor, Reg::R0, 1);
+        }
+        self.asm.place(usual);
+        self.set_meta(field, Reg::R0)
+    }
+
     fn needs_time(&self) -> bool {
         let set = |step: &Step| matches!(step, Step::Set(_, Operand::Slot(slot::NOW_US)));
         let stamps = self.shape.tables.iter().any(|table| table.hits.is_some());
-        stamps || self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
+        let meters = !self.program.meters.is_empty();
+        stamps || meters || self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
     }
 
     /// The whole program.
@@ -395,10 +427,22 @@ impl<'p> Gen<'p> {
         let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
         self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
         let steps = self.target.steps.clone();
+        // Whether it is known where the packet goes.
+        let mut kept = false;
         for step in &steps {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => self.pipeline(*pipeline),
+                Step::Set(field, _)
+                    if self.copies.is_some() && self.target.replica.is_some_and(|(f, _)| f == *field) =>
+                {
+                    self.packet_type(*field).map_err(|reason| whole("the target's metadata", reason))?;
+                }
+                Step::Set(field, value)
+                    if self.copies == Some(Copies::NotBack) && self.target.egress_port == Some(*field) =>
+                {
+                    self.way_out(*field, *value).map_err(|reason| whole("the target's metadata", reason))?;
+                }
                 Step::Set(field, value) => {
                     let made = self.operand(*value, Reg::R0).and_then(|()| self.set_meta(*field, Reg::R0));
                     made.map_err(|reason| whole("the target's metadata", reason))?;
@@ -407,10 +451,23 @@ impl<'p> Gen<'p> {
                     for value in values {
                         let reason = match value {
                             Operand::Slot(slot::ASSERT) => drop_reason::ASSERT,
+                            Operand::Slot(slot::DIGEST) => {
+                                self.take_digest().map_err(|reason| whole("a digest", reason))?;
+                                continue;
+                            }
                             // Requests that the kernel never makes: those packets went to user space before.
                             Operand::Slot(_) => continue,
-                            // A multicast group is never set here; one queue has one priority.
-                            Operand::Field(field) if Some(*field) == self.target.mcast_grp => continue,
+                            Operand::Field(field) if Some(*field) == self.target.mcast_grp => {
+                                // Where copies are not made here it is never set.
+                                if self.copies.is_some() {
+                                    self.operand(*value, Reg::R0)
+                                        .map_err(|reason| whole("a step", reason))?;
+                                    let group = self.scratch(GROUP);
+                                    self.asm.store(Size::D, VECTOR, group, Reg::R0);
+                                }
+                                continue;
+                            }
+                            // One queue has one priority.
                             _ => drop_reason::PROGRAM,
                         };
                         let out = self.dropped(reason);
@@ -419,12 +476,20 @@ impl<'p> Gen<'p> {
                     }
                 }
                 Step::StopIfEqual(left, right, _) => {
-                    let out = self.dropped(drop_reason::PROGRAM);
+                    let (out, on) = (self.dropped(drop_reason::PROGRAM), self.asm.label());
+                    if self.copies.is_some() && !kept {
+                        // Copies go whatever the port is.
+                        let group = self.scratch(GROUP);
+                        self.asm.load(Size::D, Reg::R0, VECTOR, group);
+                        self.asm.jump_nonzero(Reg::R0, on);
+                    }
                     let made = self.operand(*left, Reg::R0).and_then(|()| self.operand(*right, Reg::R1));
                     made.map_err(|reason| whole("a step", reason))?;
                     self.asm.jump_if(Bits::B64, Cond::Eq, Reg::R0, Reg::R1, out);
+                    self.asm.place(on);
                 }
                 Step::Keep(value) => {
+                    kept = true;
                     self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
                     let at = self.shape.result as i16 + 16;
                     self.asm.store(Size::D, VECTOR, at, Reg::R0);
@@ -446,122 +511,6 @@ impl<'p> Gen<'p> {
             return Err(Refusal::TooLarge(format!("{} instructions, of {MAX_INSNS} at most", insns.len())));
         }
         Ok((Form { insns, slow: slow.into_iter().map(|(path, _)| path).collect() }, shape))
-    }
-
-    /// Count a packet by how it ended. Loses r0 to r5.
-    fn account(&mut self, element: u32) {
-        let none = self.asm.label();
-        self.asm.mov_imm(Reg::R1, element as i32);
-        self.lookup_index(fixed::STATISTICS, Reg::R1);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
-        self.asm.add_imm(Reg::R1, 1);
-        self.asm.store(Size::D, Reg::R0, 0, Reg::R1);
-        self.asm.place(none);
-    }
-
-    /// The packet leaves by the port that was kept.
-    pub fn forward(&mut self) {
-        let result = self.shape.result as i16;
-        let no_port = self.dropped(drop_reason::NO_PORT);
-        self.asm.load(Size::D, TEMP2, VECTOR, result + 16);
-        self.asm.store_imm(Size::D, VECTOR, result, verdict::FORWARD as i32);
-        self.asm.store(Size::D, VECTOR, result + 8, TEMP2);
-        if self.is_tc() {
-            return self.forward_packet(no_port);
-        }
-        self.asm.map(Reg::R1, fixed::DEVICES as i32);
-        self.asm.mov(Reg::R2, TEMP2);
-        self.asm.mov_imm(Reg::R3, helper::xdp::DROP);
-        self.asm.call(helper::REDIRECT_MAP);
-        self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, helper::xdp::REDIRECT, no_port);
-        self.account(0);
-        self.asm.mov_imm(Reg::R0, helper::xdp::REDIRECT);
-        self.asm.exit();
-    }
-
-    /// The same at tc: the port is in r7.
-    fn forward_packet(&mut self, no_port: Label) {
-        let out = self.asm.label();
-        self.lookup_index(fixed::TARGETS, TEMP2);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, no_port);
-        self.asm.load(Size::W, Reg::R8, Reg::R0, targets::IFINDEX as i16);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R8, 0, no_port);
-        self.asm.load(Size::W, Reg::R7, Reg::R0, targets::PEER as i16);
-        self.account(0);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R7, 0, out);
-        // Straight to the other end only what that takes as if it had come by wire: for one host, of the same EtherType, with its
-        // headers where they were.
-        if self.cuts.as_ref().is_some_and(|plan| plan.grows) {
-            let growth = self.slot(slot::GROWTH);
-            self.asm.load(Size::D, Reg::R1, VECTOR, growth);
-            self.asm.jump_nonzero(Reg::R1, out);
-        }
-        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::DATA);
-        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::DATA_END);
-        self.asm.mov(Reg::R3, Reg::R1);
-        self.asm.add_imm(Reg::R3, MIN_DEPTH as i32);
-        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R3, Reg::R2, out);
-        self.asm.load(Size::B, Reg::R2, Reg::R1, 0);
-        self.asm.jump_if_imm(Bits::B64, Cond::Set, Reg::R2, 1, out);
-        self.asm.load(Size::H, Reg::R2, Reg::R1, 12);
-        self.asm.load(Size::W, Reg::R3, CTX, helper::skb::PROTOCOL);
-        self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, Reg::R3, out);
-        self.asm.mov(Reg::R1, CTX);
-        self.asm.mov_imm(Reg::R2, helper::skb::HOST);
-        self.asm.call(helper::SKB_CHANGE_TYPE);
-        self.asm.mov(Reg::R1, Reg::R8);
-        self.asm.mov_imm(Reg::R2, 0);
-        self.asm.call(helper::REDIRECT_PEER);
-        self.asm.exit();
-        self.asm.place(out);
-        self.asm.mov(Reg::R1, Reg::R8);
-        self.asm.mov_imm(Reg::R2, 0);
-        self.asm.call(helper::REDIRECT);
-        self.asm.exit();
-    }
-
-    fn ends(&mut self) {
-        let result = self.shape.result as i16;
-        let drops = self.drops.clone();
-        for (reason, label) in drops {
-            self.asm.place(label);
-            if reason != drop_reason::NO_PORT {
-                // The verdict on a port without an interface stays readable: tests have none.
-                self.asm.store_imm(Size::D, VECTOR, result, verdict::DROP as i32);
-                self.asm.store_imm(Size::D, VECTOR, result + 8, reason as i32);
-            }
-            self.account(2 + reason as u32);
-            let verdict = if self.is_tc() { helper::skb::SHOT } else { helper::xdp::DROP };
-            self.asm.mov_imm(Reg::R0, verdict);
-            self.asm.exit();
-        }
-        let user = self.asm.label();
-        let slow = self.slow.clone();
-        for (at, (path, label)) in slow.iter().enumerate() {
-            self.asm.place(*label);
-            if path.reason == Reason::TooLong {
-                self.account(maps::TOO_LONG);
-            }
-            self.asm.store_imm(Size::D, VECTOR, result + 8, at as i32);
-            self.asm.jump(user);
-        }
-        self.asm.place(user);
-        self.asm.store_imm(Size::D, VECTOR, result, verdict::SLOW as i32);
-        self.account(1);
-        if self.is_tc() {
-            // Sockets saw it already. So it comes in again, with a mark by which the switch's knows it.
-            self.asm.mov_imm(Reg::R1, SLOW_MARK as i32);
-            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
-            self.asm.load(Size::W, Reg::R1, CTX, helper::skb::IFINDEX);
-            self.asm.mov_imm(Reg::R2, helper::skb::F_INGRESS);
-            self.asm.call(helper::REDIRECT);
-            self.asm.exit();
-            return;
-        }
-        // On to the interface's socket of the switch, untouched.
-        self.asm.mov_imm(Reg::R0, helper::xdp::PASS);
-        self.asm.exit();
     }
 
     /// Whether a place holds at most 64 bits.

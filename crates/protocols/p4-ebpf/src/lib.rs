@@ -16,17 +16,23 @@
 #![warn(missing_docs)]
 
 mod calc;
+mod copies;
 mod cuts;
 mod deparse;
+mod digest;
 mod expr;
 mod fields;
 mod r#gen;
+mod leave;
 pub mod maps;
+mod meter;
 pub mod mirror;
 mod parser;
 mod pipeline;
 mod stmt;
 mod table;
+
+pub use leave::{TAG_TYPE, tag};
 
 use barewire_ebpf::{Insn, MapSpec};
 use barewire_p4::chain::Step;
@@ -56,6 +62,12 @@ pub struct Target {
     pub ingress_timestamp: Option<FieldId>,
     /// The multicast group of a packet: not 0, and copies are to be made.
     pub mcast_grp: Option<FieldId>,
+    /// Where the number of the port goes that a packet, or a copy of it, leaves by.
+    pub egress_port: Option<FieldId>,
+    /// Where a copy's replication id goes.
+    pub egress_rid: Option<FieldId>,
+    /// Where the packet's type goes, which is 0 for a usual packet, and that of a copy.
+    pub replica: Option<(FieldId, u64)>,
     /// The port that means drop.
     pub drop_port: u32,
     /// Jumps of 32 bits may be used (kernel 6.6).
@@ -89,6 +101,8 @@ impl Reason {
     pub(crate) const TAGGED: Reason = Reason::No("a VLAN tag beside the frame, at tc");
     /// No helper makes a packet shorter at its front, whatever its headers are.
     pub(crate) const SHRINKS: Reason = Reason::No("headers taken away, at tc");
+    /// The same, for a header that the parser finds more than once.
+    pub(crate) const AGAIN: Reason = Reason::No("a header extracted again in its own place, at tc");
     /// A sender that leaves its checksums to the card has not finished them.
     pub(crate) const UNFINISHED: Reason =
         Reason::No("a TCP or UDP checksum's value, which may be unfinished at tc");
@@ -145,6 +159,10 @@ pub struct Compiled {
     pub shape: maps::Shape,
     /// Ways that end in user space.
     pub slow: Vec<SlowPath>,
+    /// Copies for multicast groups are made in the kernel.
+    pub multicasts: bool,
+    /// But not one that would go back where the packet came from.
+    pub not_back: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -177,6 +195,10 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         ));
     }
     let mut shape = maps::Shape::of(program);
+    let made = copies::made_here(program, target);
+    if made.is_some() {
+        shape.add_groups();
+    }
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
             "a packet header vector of {} bytes: more than {} are out of an instruction's reach",
@@ -202,7 +224,17 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Ok((form, shape)) => (Ok(form), shape),
         Err(refusal) => (Err(refusal), shape),
     };
-    Ok(Compiled { insns: form.insns, maps: shape.maps.clone(), shape, slow: form.slow, registers, tc })
+    let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
+    Ok(Compiled {
+        insns: form.insns,
+        maps: shape.maps.clone(),
+        shape,
+        slow: form.slow,
+        multicasts,
+        not_back,
+        registers,
+        tc,
+    })
 }
 
 fn compile_tc(

@@ -11,6 +11,9 @@
 //! table T    exact: hash of the key; lpm: a trie, the prefix last; ternary: masks, a hash of (mask, masked key), records
 //! direct T   array: packets and bytes of each entry (handle + 1; 0 is the default entry)
 //! hits T     array: microseconds at which each entry was hit last (handle + 1)
+//! meter M    array of locked values: whether it is configured, and the buckets of its rates; of an entry's meter at handle + 1
+//! digests    ring buffer: the number of a learn list, and a sample
+//! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
 //! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
 //! ```
 //! A record is words: the action's number plus 1 in the low half of the first (with [`MEMBER`]: a member of the profile), the
@@ -50,6 +53,10 @@ pub mod verdict {
     pub const DROP: u64 = 2;
     /// To user space; the second word is the position of the slow path's reason.
     pub const SLOW: u64 = 3;
+    /// Copies are sent for the multicast group in the second word.
+    pub const COPIES: u64 = 4;
+    /// To the controller, behind a tag, by the port in the second word.
+    pub const CONTROLLER: u64 = 5;
 }
 
 /// Why packets are dropped.
@@ -60,7 +67,8 @@ pub mod drop_reason {
     pub const ASSUME: u64 = 2;
     pub const NO_HEADROOM: u64 = 3;
     pub const NO_PORT: u64 = 4;
-    pub const COUNT: u64 = 5;
+    pub const NO_REPLICA: u64 = 5;
+    pub const COUNT: u64 = 6;
 }
 
 /// Offsets in the value of `config`.
@@ -73,8 +81,12 @@ pub mod config {
     pub const FIXED_NOW_US: u32 = 16;
     /// Not 0: longer packets go to user space, as an interface has no room for them.
     pub const MAX_FRAME: u32 = 24;
+    /// The controller's port, plus 1; 0: there is none.
+    pub const CPU_PORT: u32 = 32;
+    /// Sixteen bytes that nobody else knows, for what goes there.
+    pub const TAG: u32 = 40;
     /// Bytes of the value.
-    pub const LEN: u32 = 32;
+    pub const LEN: u32 = 56;
 }
 
 /// Offsets in the values of `targets`.
@@ -90,6 +102,43 @@ pub mod targets {
 /// Bytes of an element of a ternary table's mask array: in use or not, then the mask.
 pub const fn mask_bytes(key: u32) -> u32 {
     8 + key.next_multiple_of(8)
+}
+
+/// What is where in the value of a meter: the lock, whether it is configured, then for each rate, the highest first, words.
+pub mod meter {
+    /// 32 bits; not 0: it is configured.
+    pub const CONFIGURED: u32 = 4;
+    /// The first rate.
+    pub const RATES: u32 = 8;
+    /// What a microsecond produces: the top 64 bits of the number, which begin with a one; 0 for nothing.
+    pub const FACTOR: u32 = 0;
+    /// Where its point is: see [`factor`].
+    pub const SHIFT: u32 = 8;
+    /// The most tokens.
+    pub const BURST: u32 = 16;
+    /// Tokens there are.
+    pub const TOKENS: u32 = 24;
+    /// What had been produced when it was used last.
+    pub const LAST: u32 = 32;
+    /// Bytes of a rate.
+    pub const RATE: u32 = 40;
+
+    /// Bytes of a value.
+    pub const fn bytes(rates: u32) -> u32 {
+        RATES + RATE * rates
+    }
+
+    /// A rate without floating point. With `f` and `s` of it, `now` times the rate is `now * 2^k * f / 2^64` without its last eleven
+    /// bits, shifted right by `k + s`; `k` brings the first one of `now` to the front.
+    pub fn factor(per_us: f64) -> (u64, i64) {
+        let bits = per_us.to_bits();
+        let exponent = (bits >> 52 & 0x7ff) as i64;
+        if per_us <= 0.0 || exponent == 0 {
+            // Below 2^-1022 no time of ours makes a token.
+            return (0, 0);
+        }
+        ((bits << 11) | 1 << 63, 1011 - exponent)
+    }
 }
 
 /// How one table is kept.
@@ -150,10 +199,18 @@ pub struct Shape {
     pub counters: Vec<usize>,
     /// Register arrays.
     pub registers: Vec<usize>,
+    /// Meter arrays; those of tables are indexed by handle + 1.
+    pub meters: Vec<usize>,
     /// Profiles: their members.
     pub members: Vec<usize>,
     /// Profiles with selectors: places of groups.
     pub groups: Vec<Option<usize>>,
+    /// Digests, where the program has any.
+    pub ring: Option<usize>,
+    /// For XDP: multicast group -> device map of its copies, where copies are made here.
+    pub broadcast: Option<usize>,
+    /// For tc: multicast group -> how many copies, and their interfaces.
+    pub copies: Option<usize>,
     /// Tables of CRCs that the code looks into, by what they are of.
     pub crc: Vec<(barewire_p4::ir::CrcParameters, u32)>,
 }
@@ -172,15 +229,43 @@ pub mod fixed {
 }
 
 /// Scratch words: for wide values, parser keys, varbit lengths.
-pub const SCRATCH_WORDS: u32 = 56;
+pub const SCRATCH_WORDS: u32 = 64;
 /// Element of `statistics`: to user space for their length.
 pub const TOO_LONG: u32 = 2 + drop_reason::COUNT as u32;
-/// Elements of `statistics`: forwarded, to user space, dropped by reason, to user space for their length.
-pub const STATISTICS: u32 = 3 + drop_reason::COUNT as u32;
+/// Element of `statistics`: digests that the ring buffer had no room for.
+pub const DIGEST_LOST: u32 = TOO_LONG + 1;
+/// Elements of `statistics`: forwarded, to user space, dropped by reason, to user space for their length, lost digests.
+pub const STATISTICS: u32 = DIGEST_LOST + 1;
+/// Bytes before a packet for the controller.
+pub const TAG_LEN: u32 = 32;
+/// Where in them the secret is.
+pub const TAG_SECRET: u32 = 16;
+/// Bytes of the ring buffer of digests.
+pub const RING_BYTES: u32 = 1 << 18;
+/// Bytes of a record before a digest's items: the list's number.
+pub const RECORD_HEADER: u32 = 8;
+/// The longest record.
+pub const MAX_DIGEST: u32 = 400;
+/// The most multicast groups with copies.
+pub const MAX_GROUPS: u32 = 4096;
+/// The most copies of a packet.
+pub const MAX_COPIES: u32 = 64;
+
+fn map(name: &str, kind: MapKind, key: u32, value: u32, entries: u32) -> MapSpec {
+    MapSpec {
+        name: name.to_owned(),
+        kind,
+        key,
+        value,
+        entries,
+        initial: Vec::new(),
+        lock: false,
+        inner: None,
+    }
+}
 
 fn array(name: &str, value: u32, entries: u32) -> MapSpec {
-    let name = name.to_owned();
-    MapSpec { name, kind: MapKind::Array, key: 4, value, entries: entries.max(1), initial: Vec::new() }
+    map(name, MapKind::Array, 4, value, entries.max(1))
 }
 
 impl Shape {
@@ -191,20 +276,12 @@ impl Shape {
         let scratch = result + 24;
         let key_at = scratch + SCRATCH_WORDS * 8;
         let vector_bytes = key_at + 2 * (MAX_KEY + 24);
-        let kind = |name: &str, kind, key, value, entries| MapSpec {
-            name: name.to_owned(),
-            kind,
-            key,
-            value,
-            entries,
-            initial: Vec::new(),
-        };
         let mut maps = vec![
-            kind("vector", MapKind::PercpuArray, 4, vector_bytes, 1),
+            map("vector", MapKind::PercpuArray, 4, vector_bytes, 1),
             array("config", config::LEN, 1),
-            kind("ports", MapKind::Hash, 4, 4, MAX_PORTS),
-            kind("devices", MapKind::DevMap, 4, 4, MAX_PORTS),
-            kind("statistics", MapKind::PercpuArray, 4, 8, STATISTICS),
+            map("ports", MapKind::Hash, 4, 4, MAX_PORTS),
+            map("devices", MapKind::DevMap, 4, 4, MAX_PORTS),
+            map("statistics", MapKind::PercpuArray, 4, 8, STATISTICS),
             array("defaults", 8, 1),
             array("constants", 8, 1),
             array("targets", targets::LEN, MAX_PORTS),
@@ -227,10 +304,10 @@ impl Shape {
                 .filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
             let words = users.map(|table| args(&table.actions)).max().unwrap_or(0);
             let bytes = RECORD_ARGS + 8 * words;
-            members.push(add(kind(&profile.name, MapKind::Hash, 4, bytes, entries_of(profile.max_size))));
+            members.push(add(map(&profile.name, MapKind::Hash, 4, bytes, entries_of(profile.max_size))));
             let name = format!("{}.g", profile.name.rsplit('.').next().unwrap_or(&profile.name));
             let places = profile.selector.as_ref();
-            groups.push(places.map(|_| add(kind(&name, MapKind::Hash, 8, 4, MAX_GROUP_PLACES))));
+            groups.push(places.map(|_| add(map(&name, MapKind::Hash, 8, 4, MAX_GROUP_PLACES))));
         }
         let mut default_at = 0;
         let mut tables = Vec::new();
@@ -256,6 +333,19 @@ impl Shape {
             .iter()
             .map(|register| add(array(&register.name, 8 * register.width.div_ceil(64).max(1), register.size)))
             .collect();
+        let meters = program
+            .meters
+            .iter()
+            .map(|meter| {
+                let entries = match meter.direct {
+                    Some(table) => entries_of(program.tables[table.at()].max_size) + 1,
+                    None => meter.size,
+                };
+                add(MapSpec { lock: true, ..array(&meter.name, meter::bytes(meter.rate_count), entries) })
+            })
+            .collect();
+        let ring = (!program.learn_lists.is_empty())
+            .then(|| add(map("digests", MapKind::RingBuf, 0, 0, RING_BYTES)));
         maps[fixed::DEFAULTS].value = default_at.max(8);
         Shape {
             maps,
@@ -267,10 +357,23 @@ impl Shape {
             tables,
             counters,
             registers,
+            meters,
             members,
             groups,
+            ring,
+            broadcast: None,
+            copies: None,
             crc: Vec::new(),
         }
+    }
+
+    /// With maps for the copies of multicast groups.
+    pub fn add_groups(&mut self) {
+        let inner = Some(Box::new(map("copies", MapKind::DevMap, 4, 4, MAX_COPIES)));
+        self.maps.push(MapSpec { inner, ..map("broadcast", MapKind::HashOfMaps, 4, 4, MAX_GROUPS) });
+        self.broadcast = Some(self.maps.len() - 1);
+        self.maps.push(map("copies", MapKind::Hash, 4, 4 + 4 * MAX_COPIES, MAX_GROUPS));
+        self.copies = Some(self.maps.len() - 1);
     }
 }
 
@@ -289,7 +392,7 @@ fn table_shape(
     let entries = entries_of(table.max_size);
     let name = |suffix: &str| format!("{}{suffix}", table.name.rsplit('.').next().unwrap_or(&table.name));
     let mut spec = |suffix: &str, kind, key: u32, value: u32, entries| {
-        add(MapSpec { name: name(suffix), kind, key, value, entries, initial: Vec::new() })
+        add(map(&name(suffix), kind, key, value, entries))
     };
     let mut shape = TableShape {
         record_words,

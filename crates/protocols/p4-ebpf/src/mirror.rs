@@ -5,9 +5,12 @@
 
 use crate::maps::{
     GROUP, GROUP_LEN, MAX_GROUP_PLACES, MAX_MASKS, MEMBER, Shape, TableShape, config, fixed, mask_bytes,
+    meter,
 };
 use barewire_ebpf::MapKind;
-use barewire_p4::ir::{ActionCall, CounterId, MatchKind, ProfileId, Program, RegisterId, TableId, TableKind};
+use barewire_p4::ir::{
+    ActionCall, CounterId, MatchKind, MeterId, ProfileId, Program, RegisterId, TableId, TableKind,
+};
 use barewire_p4::key::{MatchParam, arg_words};
 use barewire_p4_state::TableAction;
 use num_bigint::BigUint;
@@ -52,8 +55,6 @@ struct EntryKeys {
 #[derive(Default)]
 struct TableMirror {
     entries: BTreeMap<u32, EntryKeys>,
-    free: Vec<u32>,
-    used: u32,
     /// Masks in use, with how many (element, entry) pairs.
     masks: Vec<Option<(Vec<u8>, u32)>>,
     /// Entries that share an element: rank and slot; the first is in the map.
@@ -73,6 +74,8 @@ pub struct Mirror {
     config: [u64; (config::LEN / 8) as usize],
     /// Something went wrong outside.
     gave_up: bool,
+    /// A multicast group has copies that are not made here.
+    slow_copies: bool,
 }
 
 fn word32(value: u32) -> Vec<u8> {
@@ -125,7 +128,13 @@ impl Mirror {
             places: BTreeMap::new(),
             config: [0; (config::LEN / 8) as usize],
             gave_up: false,
+            slow_copies: false,
         }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The maps.
@@ -135,7 +144,7 @@ impl Mirror {
 
     /// Whether every packet has to go to user space now.
     pub fn is_full(&self) -> bool {
-        self.gave_up || self.tables.iter().any(|table| table.full)
+        self.gave_up || self.slow_copies || self.tables.iter().any(|table| table.full)
     }
 
     /// Set the zero of time, and a time that every packet has (none: the clock's).
@@ -149,6 +158,22 @@ impl Mirror {
     pub fn give_up(&mut self, out: &mut Vec<MapOp>) {
         self.gave_up = true;
         self.set_full(out);
+    }
+
+    /// Whether a multicast group has copies that are not made here: while one does, every packet goes to user space.
+    pub fn set_slow_copies(&mut self, are: bool, out: &mut Vec<MapOp>) {
+        self.slow_copies = are;
+        self.set_full(out);
+    }
+
+    /// Set the controller's port, and what packets for it are known by.
+    pub fn set_controller(&mut self, port: Option<u32>, secret: [u8; 16], out: &mut Vec<MapOp>) {
+        self.config[(config::CPU_PORT / 8) as usize] = port.map_or(0, |port| u64::from(port) + 1);
+        for (word, bytes) in self.config[(config::TAG / 8) as usize..].iter_mut().zip(secret.chunks_exact(8))
+        {
+            *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
+        }
+        self.write_config(out);
     }
 
     /// Send longer packets to user space.
@@ -285,21 +310,20 @@ impl Mirror {
         let Some(entries) = shape.entries else { return Ok(()) };
         let key = self.masked(table, key);
         let most = self.shape.maps[shape.records.unwrap_or(entries)].entries;
-        let mirror = &mut self.tables[at];
-        let slot = match mirror.free.pop() {
-            Some(slot) => slot,
-            None if mirror.used < most => {
-                mirror.used += 1;
-                mirror.used - 1
-            }
-            None => return self.full(table, out),
-        };
+        // Handles are given from the lowest on, so there are none beyond the size of a table that fits.
+        let slot = handle;
+        if slot >= most {
+            return self.full(table, out);
+        }
         let record = self.record(&shape, Some(action), slot + 1);
         if let Some(direct) = shape.direct {
             out.push(MapOp { map: direct, key: word32(slot + 1), value: Some(vec![0; 16]) });
         }
         if let Some(hits) = shape.hits {
             out.push(MapOp { map: hits, key: word32(slot + 1), value: Some(vec![0; 8]) });
+        }
+        if let Some(meter) = self.program.tables[at].meter {
+            out.push(self.meter_op(meter, slot + 1, None));
         }
         let rank = u64::from(priority) << 32 | u64::from(handle);
         let mut keys = Vec::new();
@@ -387,7 +411,6 @@ impl Mirror {
         let Some(map) = shape.entries else { return Ok(()) };
         let mirror = &mut self.tables[table.at()];
         let Some(entry) = mirror.entries.remove(&handle) else { return self.missing(table, handle) };
-        mirror.free.push(entry.slot);
         for key in entry.keys {
             if shape.records.is_none() {
                 out.push(MapOp { map, key, value: None });
@@ -515,6 +538,54 @@ impl Mirror {
             to.copy_from_slice(&digit.to_ne_bytes());
         }
         out.push(MapOp { map, key: word32(index), value: Some(bytes) });
+    }
+
+    /// Set a meter's rates, from the lowest to the highest (tokens in a microsecond, and how many at once), its buckets full; none makes
+    /// it as one never configured.
+    pub fn set_meter(
+        &mut self,
+        meter: MeterId,
+        index: u32,
+        rates: Option<&[(f64, u64)]>,
+        out: &mut Vec<MapOp>,
+    ) {
+        out.push(self.meter_op(meter, index, rates));
+    }
+
+    /// The same for an entry's meter.
+    pub fn set_direct_meter(
+        &mut self,
+        table: TableId,
+        handle: u32,
+        rates: Option<&[(f64, u64)]>,
+        out: &mut Vec<MapOp>,
+    ) {
+        let known = self.tables[table.at()].entries.contains_key(&handle);
+        if let (Some(meter), true) = (self.program.tables[table.at()].meter, known) {
+            out.push(self.meter_op(meter, handle + 1, rates));
+        }
+    }
+
+    fn meter_op(&self, meter: MeterId, index: u32, rates: Option<&[(f64, u64)]>) -> MapOp {
+        let map = self.shape.meters[meter.at()];
+        let mut value = vec![0; self.shape.maps[map].value as usize];
+        let mut put = |at: u32, word: u64| {
+            if let Some(bytes) = value.get_mut(at as usize..at as usize + 8) {
+                bytes.copy_from_slice(&word.to_ne_bytes());
+            }
+        };
+        for (at, (per_us, burst)) in rates.unwrap_or_default().iter().rev().enumerate() {
+            let at = meter::RATES + meter::RATE * at as u32;
+            let (factor, shift) = meter::factor(*per_us);
+            put(at + meter::FACTOR, factor);
+            put(at + meter::SHIFT, shift as u64);
+            put(at + meter::BURST, *burst);
+            put(at + meter::TOKENS, *burst);
+        }
+        let configured = u32::from(rates.is_some());
+        let at = meter::CONFIGURED as usize;
+        value[at..at + 4].copy_from_slice(&configured.to_ne_bytes());
+        MapOp { map, key: word32(index), value: Some(value) }
     }
 
     /// Set a counter of an array.

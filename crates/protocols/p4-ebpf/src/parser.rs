@@ -10,7 +10,7 @@ use crate::r#gen::{CTX, Gen, Made, POOL, ParserPlace, TEMP, TEMP2, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
-    Expr, FieldId, HeaderId, HeaderRef, Parser, ParserOp, StateId, TransitionMatch, Width,
+    Expr, FieldId, HeaderId, HeaderRef, Parser, ParserOp, ParserState, StateId, TransitionMatch, Width,
 };
 use barewire_p4::phv::{Place, slot};
 use num_traits::Zero;
@@ -333,6 +333,14 @@ impl Gen<'_> {
             }
             Found::Among(..) => return Err(Reason::No("extraction into an element that the packet names")),
         };
+        if self.is_tc() {
+            // The first one is not put back: the packet gets shorter.
+            for before in self.lost_by(header) {
+                let (at, again) = (self.valid_byte(before), self.slow(Reason::AGAIN));
+                self.asm.load(Size::B, Reg::R0, VECTOR, at);
+                self.asm.jump_nonzero(Reg::R0, again);
+            }
+        }
         let ty = self.program.header_type_of(header);
         let (fixed, has_varbit) = (ty.fixed_bits(), ty.varbit());
         let length_exp = self.program.headers[header.at()].length_exp.as_ref();
@@ -355,6 +363,50 @@ impl Gen<'_> {
             place.next[stack] += 1;
         }
         Ok(())
+    }
+
+    /// Headers that may have been extracted before and that the extraction of this one takes away: itself, where a way through the parser
+    /// comes by twice, and the others of its union.
+    fn lost_by(&self, header: HeaderId) -> Vec<HeaderId> {
+        let union = self.program.headers[header.at()].union;
+        let mut all = vec![header];
+        if let Some(union) = union {
+            let members = &self.program.unions[union.at()].members;
+            all.extend(members.iter().copied().filter(|member| *member != header));
+        }
+        let takes = |state: &ParserState, wanted: HeaderId| {
+            let taken = |op: &&ParserOp| {
+                matches!(op, ParserOp::Extract(HeaderRef::Header(found))
+                    | ParserOp::ExtractVarbit { header: HeaderRef::Header(found), .. } if *found == wanted)
+            };
+            state.ops.iter().filter(taken).count()
+        };
+        let comes_behind = |wanted: HeaderId| {
+            self.program.parsers.iter().any(|parser| {
+                let mut behind: Vec<usize> = Vec::new();
+                for (at, state) in parser.states.iter().enumerate() {
+                    if takes(state, wanted) == 0 {
+                        continue;
+                    }
+                    if takes(state, header) + usize::from(wanted != header) > 1 {
+                        return true;
+                    }
+                    behind.push(at);
+                }
+                let (mut seen, mut found) = (BTreeSet::new(), false);
+                while let Some(at) = behind.pop() {
+                    for next in parser.states[at].transitions.iter().filter_map(|t| t.next) {
+                        found |= takes(&parser.states[next.at()], header) > 0;
+                        if seen.insert(next.at()) {
+                            behind.push(next.at());
+                        }
+                    }
+                }
+                found
+            })
+        };
+        all.retain(|wanted| comes_behind(*wanted));
+        all
     }
 
     /// Whether a header goes back in front of the payload.

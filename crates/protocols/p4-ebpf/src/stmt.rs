@@ -11,7 +11,10 @@ use num_traits::Zero;
 impl Gen<'_> {
     /// What a statement does that stays when the packet is gone; `None`: nothing.
     pub fn effect(stmt: &Stmt) -> bool {
-        matches!(stmt, Stmt::Count { .. } | Stmt::RegisterWrite { .. })
+        matches!(
+            stmt,
+            Stmt::Count { .. } | Stmt::Meter { .. } | Stmt::RegisterWrite { .. } | Stmt::Digest { .. }
+        )
     }
 
     /// One statement without a jump.
@@ -147,9 +150,13 @@ impl Gen<'_> {
             Stmt::Assert(_) | Stmt::Assume(_) | Stmt::Jump(_) | Stmt::JumpUnless { .. } => {
                 Err(Reason::No("an assertion or a jump in a parser"))
             }
-            Stmt::Meter { .. } => Err(Reason::No("meters")),
-            Stmt::Digest { .. } => Err(Reason::No("digests")),
-            Stmt::CloneIngress { .. } | Stmt::CloneEgress { .. } => Err(Reason::No("clones")),
+            Stmt::Meter { meter, index, precolor, dst } => {
+                self.meter(*meter, index, precolor.as_ref(), dst.as_ref())
+            }
+            Stmt::Digest { list } => self.digest(*list),
+            Stmt::CloneIngress { .. } | Stmt::CloneEgress { .. } => {
+                Err(Reason::No("clones, each of which goes through egress by itself"))
+            }
             Stmt::Resubmit { .. } => Err(Reason::No("resubmission")),
             Stmt::Recirculate { .. } => Err(Reason::No("recirculation")),
             Stmt::Log { .. } => Err(Reason::No("log messages")),
@@ -173,11 +180,8 @@ impl Gen<'_> {
     }
 
     fn assign(&mut self, dst: &FieldRef, value: &Expr) -> Made {
-        if let (Some(field), Some(group)) = (dst.fixed(), self.target.mcast_grp)
-            && field == group
-            && !matches!(value, Expr::Int(value) if value.is_zero())
-        {
-            return Err(Reason::No("multicast"));
+        if !matches!(value, Expr::Int(value) if value.is_zero()) {
+            self.may_write(dst)?;
         }
         match self.header(&dst.header)? {
             Found::Nothing => Ok(()),
@@ -221,6 +225,7 @@ impl Gen<'_> {
 
     /// Assign what lies in scratch words, zero-extended.
     fn assign_scratch(&mut self, dst: &FieldRef, words: u32) -> Made {
+        self.may_write(dst)?;
         let Found::Fixed(header) = self.header(&dst.header)? else {
             return Err(Reason::No("a result for an element that the packet names"));
         };
@@ -245,7 +250,7 @@ impl Gen<'_> {
     }
 
     /// `r0` = an array's element, or on to `none` when the index is out of range.
-    fn array(&mut self, map: usize, size: u32, index: &Expr, none: Label) -> Made {
+    pub fn array(&mut self, map: usize, size: u32, index: &Expr, none: Label) -> Made {
         self.eval_index(index, 0)?;
         self.asm.constant(TEMP, u64::from(size));
         self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R0, TEMP, none);

@@ -34,15 +34,14 @@ impl Gen<'_> {
 
     /// Whether applying a table leaves a mark, whatever its actions do.
     pub fn table_counts(&self, table: TableId) -> bool {
-        self.shape.tables[table.at()].direct.is_some()
+        self.shape.tables[table.at()].direct.is_some() || self.program.tables[table.at()].meter.is_some()
     }
 
     /// What a table needs that the kernel has not.
     pub fn table_possible(&mut self, table: TableId) -> Made {
         let ir = &self.program.tables[table.at()];
-        if ir.meter.is_some() {
-            return Err(Reason::No("direct meters"));
-        }
+        let entry = self.scratch(ENTRY);
+        self.meter_entry(table, entry)?;
         if let TableActions::Profile(profile) = ir.source
             && self.program.profiles[profile.at()].selector.is_some()
         {
@@ -235,7 +234,7 @@ impl Gen<'_> {
         }
         self.asm.place(none);
         if !self.cut(node, NO_ACTION, DISPATCH) {
-            self.count_entry(table);
+            self.count_entry(table)?;
             self.follow(next, None, to);
         }
         for (action, label) in actions.iter().zip(&labels) {
@@ -243,7 +242,7 @@ impl Gen<'_> {
             if self.cut(node, action.0, DISPATCH) {
                 continue;
             }
-            self.count_entry(table);
+            self.count_entry(table)?;
             let after = self.asm.label();
             self.body(node, *action, after, end);
             self.asm.place(after);
@@ -296,8 +295,8 @@ impl Gen<'_> {
         }
     }
 
-    /// The entry's counter, and the time of its hit.
-    fn count_entry(&mut self, table: TableId) {
+    /// The entry's counter and meter, and the time of its hit.
+    fn count_entry(&mut self, table: TableId) -> Made {
         if let Some(hits) = self.shape.tables[table.at()].hits {
             let (entry, none, now) = (self.scratch(ENTRY), self.asm.label(), self.slot(slot::NOW_US));
             self.asm.load(Size::D, Reg::R1, VECTOR, entry);
@@ -308,12 +307,15 @@ impl Gen<'_> {
             self.asm.store(Size::D, Reg::R0, 0, Reg::R1);
             self.asm.place(none);
         }
-        let Some(direct) = self.shape.tables[table.at()].direct else { return };
-        let (entry, none) = (self.scratch(ENTRY), self.asm.label());
+        let entry = self.scratch(ENTRY);
+        self.meter_entry(table, entry)?;
+        let Some(direct) = self.shape.tables[table.at()].direct else { return Ok(()) };
+        let none = self.asm.label();
         self.asm.load(Size::D, Reg::R1, VECTOR, entry);
         self.lookup_index(direct, Reg::R1);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
         self.count();
         self.asm.place(none);
+        Ok(())
     }
 }

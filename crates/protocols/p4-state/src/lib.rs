@@ -53,7 +53,7 @@ mod value_set;
 
 pub use arrays::{CounterState, RegisterState};
 pub use error::{EntryError, StateError, Subject};
-pub use meter::{MeterState, Rate};
+pub use meter::{Levels, MeterState, Rate};
 pub use profile::ProfileState;
 pub use program::{Outcome, ProgramState};
 pub use table::{EntryStats, Garbage, TableAction, TableState};

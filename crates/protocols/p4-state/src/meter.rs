@@ -17,6 +17,16 @@ pub struct Rate {
     pub burst: u64,
 }
 
+/// What a meter array's buckets hold, where somebody else meters packets by the same meters (a kernel).
+pub trait Levels: std::fmt::Debug + Send {
+    /// Of a meter, for each rate, the highest first: its tokens, and what it had produced when it was used last. False when it cannot
+    /// be told.
+    fn load(&mut self, index: u32, levels: &mut [[u64; 2]]) -> bool;
+
+    /// What they are now.
+    fn store(&mut self, index: u32, levels: &[[u64; 2]]);
+}
+
 /// A meter array. Cells that were never configured take no memory and are always green.
 #[derive(Debug)]
 pub struct MeterState {
@@ -26,6 +36,9 @@ pub struct MeterState {
     size: u32,
     /// For each cell: whether it is configured, then for each rate, the highest first, [`RATE_WORDS`] words.
     cells: Slab,
+    elsewhere: Option<Box<dyn Levels>>,
+    /// For the levels that lie there.
+    levels: Vec<[u64; 2]>,
 }
 
 const RATE_WORDS: usize = 4;
@@ -39,7 +52,15 @@ impl MeterState {
             rates,
             size: if meter.direct.is_some() { MAX_HANDLES } else { meter.size },
             cells: Slab::new(1 + rates * RATE_WORDS, 0),
+            elsewhere: None,
+            levels: vec![[0; 2]; rates],
         }
+    }
+
+    /// Keep what the buckets hold elsewhere from now on. Somebody there who meters packets at the same time may find tokens that were
+    /// spent here, and the other way round: as many as packets met in between.
+    pub fn keep_levels(&mut self, elsewhere: Box<dyn Levels>) {
+        self.elsewhere = Some(elsewhere);
     }
 
     /// How many rates each meter has.
@@ -60,18 +81,19 @@ impl MeterState {
             MeterUnit::Packets => 1,
             MeterUnit::Bytes => packet_len,
         };
-        for (passed, rate) in cell[1..][..self.rates * RATE_WORDS].chunks_exact_mut(RATE_WORDS).enumerate() {
-            let [per_us, burst, tokens, last] = rate else { continue };
-            let produced = (now_us as f64 * f64::from_bits(*per_us)) as u64;
-            let fresh = produced.saturating_sub(*last);
-            *last = produced;
-            *tokens = tokens.saturating_add(fresh).min(*burst);
-            if *tokens < input {
-                return precolor.max((self.rates - passed) as u64);
+        let words = &mut cell[1..][..self.rates * RATE_WORDS];
+        let Some(elsewhere) = &mut self.elsewhere else { return spend(words, input, now_us, precolor) };
+        if elsewhere.load(index, &mut self.levels) {
+            for (rate, levels) in words.chunks_exact_mut(RATE_WORDS).zip(&self.levels) {
+                rate[2..].copy_from_slice(levels);
             }
-            *tokens -= input;
         }
-        precolor
+        let color = spend(words, input, now_us, precolor);
+        for (rate, levels) in words.chunks_exact(RATE_WORDS).zip(&mut self.levels) {
+            levels.copy_from_slice(&rate[2..]);
+        }
+        elsewhere.store(index, &self.levels);
+        color
     }
 
     /// Configure a meter, its buckets full: one rate for each of the array's, from the lowest to the highest.
@@ -119,6 +141,23 @@ impl MeterState {
     pub(crate) fn reset_all(&mut self) {
         self.cells = Slab::new(1 + self.rates * RATE_WORDS, 0);
     }
+}
+
+/// Spend tokens of a meter's buckets; the colour.
+fn spend(words: &mut [u64], input: u64, now_us: u64, precolor: u64) -> u64 {
+    let rates = words.len() / RATE_WORDS;
+    for (passed, rate) in words.chunks_exact_mut(RATE_WORDS).enumerate() {
+        let [per_us, burst, tokens, last] = rate else { continue };
+        let produced = (now_us as f64 * f64::from_bits(*per_us)) as u64;
+        let fresh = produced.saturating_sub(*last);
+        *last = produced;
+        *tokens = tokens.saturating_add(fresh).min(*burst);
+        if *tokens < input {
+            return precolor.max((rates - passed) as u64);
+        }
+        *tokens -= input;
+    }
+    precolor
 }
 
 #[cfg(test)]

@@ -53,13 +53,14 @@ impl Agent for SwitchAgent {
             }
             self.plane.begin_slow();
             while let Some(frame) = self.rx.pop() {
-                self.plane.datapath.receive(now, port, frame, &mut self.plane.ports);
+                self.plane.receive(now, port, frame);
             }
             self.plane.end_slow();
         }
         work += self.take_orders();
         work += self.plane.datapath.poll(now, &mut self.plane.ports);
         work += self.plane.report_ports(&self.inbox);
+        work += self.plane.take_digests(now);
         work += self.plane.poll_learner(now, &self.inbox);
         work += self.plane.deliver_to_cpu(&self.inbox);
         self.plane.look_at_hook(now);
@@ -76,16 +77,17 @@ impl Agent for SwitchAgent {
 
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
         self.plane.ports.wait_fds(add);
+        self.plane.digests_fd().into_iter().for_each(add);
     }
 
     fn fds_generation(&self) -> u64 {
-        self.plane.ports.generation()
+        self.plane.generation()
     }
 
     fn prepare_wait(&mut self) -> bool {
         // Frames a full port did not take are retried by polling: no port says when it has room again.
         let may_sleep = self.plane.ports.prepare_wait();
-        may_sleep && self.inbox.is_idle() && !self.plane.ports.has_backlog()
+        may_sleep && !self.plane.has_digests() && self.inbox.is_idle() && !self.plane.ports.has_backlog()
     }
 
     fn finish_wait(&mut self) {

@@ -7,6 +7,7 @@ use crate::datapath::{Datapath, Output, TargetConfig};
 use crate::kernel::{Kernel, KernelError, Ran};
 use crate::plane::Plane;
 use crate::ports::Ports;
+use crate::pre::LAG_HASH;
 use crate::prepared::Prepared;
 use barewire_base::Instant;
 use barewire_frame::{Frame, Pool, PoolConfig, PoolError};
@@ -136,8 +137,21 @@ impl Harness {
         self.apply();
         let now = self.now();
         if let Some(kernel) = &mut self.plane.kernel {
-            match kernel.run(port, bytes, self.clock_us.load(Ordering::Relaxed)) {
+            let ran = kernel.run(port, bytes, self.clock_us.load(Ordering::Relaxed));
+            self.plane.take_digests(now);
+            match ran {
                 Ok(Ran::Sent { port, bytes }) => return Some((vec![Sent { port, bytes }], true)),
+                Ok(Ran::Copies { group, bytes }) => {
+                    let not_back =
+                        self.plane.kernel.as_ref().is_some_and(|kernel| kernel.compiled().not_back);
+                    let (from, mut sent) = (port, Vec::new());
+                    self.plane.datapath.pre.replicate(group, LAG_HASH, &mut |port, _| {
+                        if !(not_back && port == from) {
+                            sent.push(Sent { port, bytes: bytes.clone() });
+                        }
+                    });
+                    return Some((sent, true));
+                }
                 Ok(Ran::Dropped(_)) => return Some((Vec::new(), true)),
                 Ok(Ran::Slow(_)) => self.handed_over += 1,
                 Err(error) => self.failures.push(error.to_string()),

@@ -5,19 +5,24 @@
 //! nothing was done for it yet.
 
 mod attach;
+mod groups;
+mod levels;
+mod told;
 
+use crate::control::MeterRate;
 use crate::store::StateWrite;
 use attach::{Attached, Place};
 pub use attach::{HookChoice, may_stand_at};
 use barewire_base::DropReason;
-use barewire_bpf::{Kind, LoadError, Map, Program, Verified};
+use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
-use barewire_p4_ebpf::maps::{TOO_LONG, drop_reason, fixed, verdict};
+use barewire_p4_ebpf::maps::{TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
 use barewire_p4_ebpf::{Compiled, Refusal};
 use barewire_p4_state::ProgramState;
+use groups::Groups;
 use num_bigint::BigUint;
 use std::collections::HashMap;
 use std::io;
@@ -85,6 +90,13 @@ pub enum Ran {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// The same bytes leave by each port of a multicast group.
+    Copies {
+        /// Which group.
+        group: u32,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
     /// Dropped, by [`barewire_p4_ebpf::maps::drop_reason`].
     Dropped(u64),
     /// For user space, with the position of the way there in [`Kernel::slow`].
@@ -121,7 +133,7 @@ pub enum Fold {
 pub struct Kernel {
     compiled: Arc<Compiled>,
     mirror: Mirror,
-    maps: Vec<Map>,
+    maps: Vec<Arc<Map>>,
     /// At XDP.
     program: Program,
     /// At tc; or why not.
@@ -134,6 +146,10 @@ pub struct Kernel {
     /// What could not be mirrored, the first of it.
     trouble: Option<String>,
     attached: Vec<Attached>,
+    /// Where digests come from.
+    ring: Option<RingReader>,
+    /// Multicast groups with copies.
+    groups: Groups,
     /// How many elements each register array has.
     register_sizes: Vec<u32>,
     /// What the kernel's registers held when they were lent.
@@ -146,6 +162,11 @@ impl std::fmt::Debug for Kernel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kernel").field("insns", &self.compiled.insns.len()).finish_non_exhaustive()
     }
+}
+
+fn rates_of(rates: &[MeterRate]) -> Option<Vec<(f64, u64)>> {
+    let rate = |rate: &MeterRate| (rate.units_per_us, u64::from(rate.burst));
+    (!rates.is_empty()).then(|| rates.iter().map(rate).collect())
 }
 
 fn create(spec: &MapSpec) -> Result<Map, KernelError> {
@@ -167,8 +188,9 @@ impl Kernel {
     /// # Errors
     /// [`KernelError`].
     pub fn load(program: Arc<Ir>, compiled: Arc<Compiled>) -> Result<Kernel, KernelError> {
-        let maps = compiled.maps.iter().map(create).collect::<Result<Vec<Map>, _>>()?;
-        let fds: Vec<i32> = maps.iter().map(AsRawFd::as_raw_fd).collect();
+        let maps = compiled.maps.iter().map(|spec| create(spec).map(Arc::new));
+        let maps = maps.collect::<Result<Vec<Arc<Map>>, _>>()?;
+        let fds: Vec<i32> = maps.iter().map(|map| map.as_raw_fd()).collect();
         let load = |kind, insns: &[Insn]| {
             let mut insns = insns.to_vec();
             bind_maps(&mut insns, &fds);
@@ -179,6 +201,12 @@ impl Kernel {
             Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
             Err(refusal) => Err(refusal.to_string()),
         };
+        let ring = compiled.shape.ring.map(|at| {
+            let spec = &compiled.maps[at];
+            RingReader::new(Arc::clone(&maps[at]), spec.entries)
+                .map_err(|source| KernelError::Map { name: spec.name.clone(), source })
+        });
+        let ring = ring.transpose()?;
         let register_sizes = program.registers.iter().map(|register| register.size).collect();
         let mirror = Mirror::new(program, compiled.shape.clone());
         Ok(Kernel {
@@ -192,6 +220,8 @@ impl Kernel {
             ops: Vec::new(),
             trouble: None,
             attached: Vec::new(),
+            ring,
+            groups: Groups::default(),
             register_sizes,
             lent: Vec::new(),
             folded: HashMap::new(),
@@ -279,7 +309,18 @@ impl Kernel {
                 }
                 Ok(())
             }
-            // Meters, value sets and hash parameters: user space does what asks for them.
+            StateWrite::Meter { meter, from, to, rates } => {
+                let rates = rates_of(rates);
+                for index in *from..*to {
+                    mirror.set_meter(*meter, index as u32, rates.as_deref(), &mut ops);
+                }
+                Ok(())
+            }
+            StateWrite::DirectMeter { table, handle, rates } => {
+                mirror.set_direct_meter(*table, *handle, rates_of(rates).as_deref(), &mut ops);
+                Ok(())
+            }
+            // Value sets and hash parameters: user space does what asks for them.
             _ => Ok(()),
         };
         if let Err(error @ MirrorError::Full(_)) = &done {
@@ -298,7 +339,12 @@ impl Kernel {
 
     /// Note that a write did not come through: from here on every packet goes to user space, which has it.
     pub fn failed(&mut self, error: &KernelError) {
-        self.trouble.get_or_insert_with(|| error.to_string());
+        self.give_up(error.to_string());
+    }
+
+    /// From here on every packet goes to user space, for this reason.
+    pub fn give_up(&mut self, why: String) {
+        self.trouble.get_or_insert(why);
         let mut ops = Vec::new();
         self.mirror.give_up(&mut ops);
         let _ = self.write(&ops);
@@ -408,6 +454,7 @@ impl Kernel {
             (drop_reason::ASSUME, DropReason::AssumeFailed),
             (drop_reason::NO_HEADROOM, DropReason::NoHeadroom),
             (drop_reason::NO_PORT, DropReason::UnknownPort),
+            (drop_reason::NO_REPLICA, DropReason::NoReplica),
         ];
         reasons.iter().map(|(at, reason)| (*reason, self.statistic(2 + *at as u32))).collect()
     }
@@ -478,6 +525,13 @@ impl Kernel {
         for value in vector.lookup_each_cpu(&0_u32.to_ne_bytes())? {
             match word(&value, 0) {
                 verdict::FORWARD => return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet }),
+                verdict::COPIES => {
+                    return Ok(Ran::Copies { group: word(&value, 1) as u32, bytes: ran.packet });
+                }
+                verdict::CONTROLLER => {
+                    let bytes = ran.packet.get(TAG_LEN as usize..).unwrap_or_default().to_vec();
+                    return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes });
+                }
                 verdict::DROP => return Ok(Ran::Dropped(word(&value, 1))),
                 verdict::SLOW => return Ok(Ran::Slow(word(&value, 1) as usize)),
                 _ => {}

@@ -4,17 +4,20 @@ use crate::control::link::{EngineInbox, Replica};
 use crate::control::{
     ControlError, CounterValue, DigestList, ErrorKind, MirrorSession, Notification, PortInfo,
 };
-use crate::datapath::Datapath;
+use crate::datapath::{Datapath, Output, finish_checksum};
 use crate::kernel::{Fold, Kernel};
 use crate::learn::Learner;
 use crate::ports::Ports;
-use crate::pre::Pre;
+use crate::pre::{LAG_HASH, Pre};
 use crate::prepared::Prepared;
 use barewire_base::{DropReason, Duration, Instant};
-use barewire_frame::Pool;
+use barewire_frame::{Frame, Pool};
+use barewire_p4::ir::LearnListId;
+use barewire_p4_ebpf::maps::TAG_LEN;
 use barewire_p4_state::ProgramState;
 use barewire_port::PortUri;
 use std::any::Any;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -33,7 +36,24 @@ pub struct Plane {
     pub kernel: Option<Box<Kernel>>,
     /// When it is looked at which hook suits that program.
     look_at: Instant,
+    /// What stands before packets for the controller that the kernel made.
+    tag: Option<Tag>,
+    /// Grows when the kernel's descriptors change.
+    generation: u64,
 }
+
+/// See [`barewire_p4_ebpf::tag`].
+#[derive(Clone, Copy)]
+struct Tag {
+    secret: [u8; 16],
+    before: [u8; TAG_LEN as usize],
+}
+
+// The socket has to know it, as it looks for checksums behind it.
+const _: () = assert!(
+    barewire_engine::TAG_LEN == TAG_LEN as usize
+        && u16::from_be_bytes(barewire_engine::TAG_TYPE) == u16::from_be_bytes(barewire_p4_ebpf::TAG_TYPE)
+);
 
 /// How often it is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -57,7 +77,17 @@ fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewir
 impl Plane {
     /// A plane of its parts.
     pub fn new(datapath: Datapath, ports: Ports, pool: Pool, capture: Option<PathBuf>) -> Plane {
-        Plane { datapath, ports, pool, capture, digests: Vec::new(), kernel: None, look_at: Instant::ZERO }
+        Plane {
+            datapath,
+            ports,
+            pool,
+            capture,
+            digests: Vec::new(),
+            kernel: None,
+            look_at: Instant::ZERO,
+            tag: None,
+            generation: 0,
+        }
     }
 
     /// What the running program remembers here (the kernel counts for itself).
@@ -83,7 +113,68 @@ impl Plane {
             self.ports.remove(port);
             return Err(refuse(why));
         }
+        self.set_copies(None);
         Ok(())
+    }
+
+    /// Tell the kernel of the copies of a multicast group, or of all.
+    fn set_copies(&mut self, group: Option<u32>) {
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.makes_copies()) else { return };
+        let pre = &self.datapath.pre;
+        let groups = match group {
+            Some(group) => vec![group],
+            None => pre.group_numbers().chain(kernel.groups_with_copies()).collect(),
+        };
+        let cpu = self.datapath.config().cpu_port;
+        for group in groups {
+            let mut ports = Vec::new();
+            pre.replicate(group, LAG_HASH, &mut |port, _| ports.push(port));
+            if let Err(error) = kernel.set_copies(group, &ports, cpu) {
+                kernel.failed(&error);
+            }
+        }
+    }
+
+    /// Take a frame that came in at a port: it is for the program, or for the controller, as the kernel's program found.
+    #[inline]
+    pub fn receive(&mut self, now: Instant, port: u32, mut frame: Frame) {
+        if let (Some(tag), Some(cpu)) = (&self.tag, self.datapath.config().cpu_port)
+            && frame.data().starts_with(&tag.before)
+        {
+            // A controller has no card that would finish a checksum.
+            if !finish_checksum(&mut frame) {
+                return self.datapath.drop_now(DropReason::UnfinishedChecksum);
+            }
+            if frame.pull_front(tag.before.len()) {
+                Output::push(&mut self.ports, cpu, frame);
+            }
+            return;
+        }
+        self.datapath.receive(now, port, frame, &mut self.ports);
+    }
+
+    /// Take the digests that the kernel's program made; says how many.
+    #[inline]
+    pub fn take_digests(&mut self, now: Instant) -> usize {
+        let Some(kernel) = &mut self.kernel else { return 0 };
+        let now_us = self.datapath.micros(now);
+        let learner = &mut self.datapath.learner;
+        kernel.read_digests(&mut |list, sample| learner.sample(LearnListId(list), sample, now_us))
+    }
+
+    /// A descriptor that is readable when the kernel's program has made digests.
+    pub fn digests_fd(&self) -> Option<RawFd> {
+        self.kernel.as_ref()?.digests_fd()
+    }
+
+    /// Whether digests wait.
+    pub fn has_digests(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.has_digests())
+    }
+
+    /// Grows when descriptors change.
+    pub fn generation(&self) -> u64 {
+        self.generation + self.ports.generation()
     }
 
     /// Open the sockets of the kernel's ports anew, for a program that stands at tc or does not.
@@ -169,6 +260,9 @@ impl Plane {
             inbox.notify(Notification::Port { port, up });
             count += 1;
         }
+        if count > 0 {
+            self.set_copies(None);
+        }
         count
     }
 
@@ -196,7 +290,19 @@ impl Replica for Plane {
     }
 
     fn install_kernel(&mut self, mut kernel: Option<Box<Kernel>>) {
+        self.generation += 1;
         if let Some(new) = &mut kernel {
+            if let Some(cpu) = self.datapath.config().cpu_port {
+                let made = |secret| Tag { secret, before: barewire_p4_ebpf::tag(secret) };
+                match self.tag.map_or_else(|| barewire_engine::random().map(made), Ok) {
+                    Ok(tag) => {
+                        self.tag = Some(tag);
+                        new.set_controller(cpu, tag.secret);
+                    }
+                    // Packets for the controller would be known by what everybody knows.
+                    Err(error) => new.give_up(error.to_string()),
+                }
+            }
             if let Err(error) = new.start_at(self.datapath.instant(0).as_nanos()) {
                 new.failed(&error);
             }
@@ -211,10 +317,15 @@ impl Replica for Plane {
                 {
                     let _ = self.set_sockets(!was_at_tc);
                 }
-                return;
+                return self.set_copies(None);
             }
         }
         self.kernel = kernel;
+        self.set_copies(None);
+    }
+
+    fn pre_changed(&mut self, group: Option<u32>) {
+        self.set_copies(group);
     }
 
     fn fold(&mut self, what: &Fold) {
@@ -224,7 +335,11 @@ impl Replica for Plane {
     }
 
     fn install(&mut self, prepared: &Arc<Prepared>, state: Box<ProgramState>) -> Box<dyn Any + Send> {
-        self.datapath.install(prepared, state)
+        let old = self.datapath.install(prepared, state);
+        if let Some(kernel) = &self.kernel {
+            kernel.keep_levels(&mut self.datapath.state);
+        }
+        old
     }
 
     fn pre(&mut self) -> &mut Pre {
@@ -274,6 +389,7 @@ impl Replica for Plane {
         if let Some(kernel) = &mut self.kernel {
             kernel.detach(port);
         }
+        self.set_copies(None);
         if self.ports.remove(port) {
             Ok(None)
         } else {
@@ -309,10 +425,12 @@ impl Replica for Plane {
         };
         let now = self.datapath.now();
         match (port, self.datapath.config().cpu_port) {
-            (Some(port), _) => crate::datapath::Output::push(&mut self.ports, port, frame),
+            (Some(port), _) => Output::push(&mut self.ports, port, frame),
             (None, cpu) => {
                 let from = cpu.unwrap_or(self.datapath.config().drop_port);
+                self.begin_slow();
                 self.datapath.receive(now, from, frame, &mut self.ports);
+                self.end_slow();
             }
         }
     }
@@ -321,6 +439,10 @@ impl Replica for Plane {
         let kernel = self.kernel.as_ref().map_or(Vec::new(), |kernel| kernel.drops());
         for (reason, count) in self.all_drops().chain(kernel).filter(|(_, count)| *count > 0) {
             each(reason.as_str(), count);
+        }
+        let lost = self.kernel.as_ref().map_or(0, |kernel| kernel.digests_lost());
+        if lost > 0 {
+            each("digest_lost", lost);
         }
     }
 }

@@ -340,6 +340,25 @@ impl Pre {
         true
     }
 
+    /// The group that a change is of; none: of several, or of none.
+    pub fn group_of(&self, write: &PreWrite) -> Option<u32> {
+        let of_node = |handle: &u32| self.nodes.get(*handle as usize)?.as_ref()?.group;
+        match write {
+            PreWrite::CreateGroup(group)
+            | PreWrite::DestroyGroup(group)
+            | PreWrite::Associate { group, .. }
+            | PreWrite::Dissociate { group, .. }
+            | PreWrite::SetGroup { group, .. } => Some(*group),
+            PreWrite::UpdateNode { node, .. } | PreWrite::DestroyNode(node) => of_node(node),
+            PreWrite::CreateNode { .. } | PreWrite::SetLag { .. } | PreWrite::Replace(_) => None,
+        }
+    }
+
+    /// The numbers of all groups.
+    pub fn group_numbers(&self) -> impl Iterator<Item = u32> {
+        self.groups.keys().copied()
+    }
+
     /// Whether there is a multicast group of this number.
     pub fn has_group(&self, group: u32) -> bool {
         self.groups.contains_key(&group)

@@ -103,10 +103,6 @@ impl Server {
                 let why = "one engine serves what the kernel hands over: --engines is 1 with --engine kernel";
                 return Err(StartError::Shared(why.to_owned()));
             }
-            if config.target.cpu_port.is_some() {
-                let why = "the kernel sends no packets to controllers yet: --cpu-port needs --engine native";
-                return Err(StartError::Shared(why.to_owned()));
-            }
             if config.target.drop_port != TargetConfig::default().drop_port {
                 let why = "programs in the kernel have the drop port 511";
                 return Err(StartError::Shared(why.to_owned()));

@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
-use barewire_switch::control::{Switch, SwitchConfig};
+use barewire_switch::control::{Notification, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::EngineKind;
@@ -12,7 +12,7 @@ use barewire_switch::server::{Server, ServerConfig, StartError};
 use barewire_testing::{Needs, have, program};
 use common::*;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc;
 
 const ROUTER_MACS: [u64; 2] = [0x0200_0000_0100, 0x0200_0000_0200];
@@ -131,16 +131,24 @@ fn with_hosts(test: impl FnOnce(&Hosts)) {
 
 #[test]
 fn segments_pass_whole_straight_to_the_other_end() {
+    pass_whole(HookChoice::Auto, "tc, tcx at ingress");
+}
+
+/// The same as on a kernel before 6.6.
+#[test]
+fn segments_pass_whole_without_tcx() {
+    pass_whole(HookChoice::Clsact, "tc, clsact at ingress");
+}
+
+fn pass_whole(hook: HookChoice, which: &str) {
     with_hosts(|hosts| {
-        let server = hosts.start(ROUTER, true);
+        let target = TargetConfig { pass_offloads: true, hook, ..TargetConfig::default() };
+        let server = hosts.try_start(ROUTER, target).expect("a switch");
         let switch = server.switch();
         routes(switch, hosts);
         for port in [1, 2] {
             let note = note(switch, port);
-            assert!(
-                note.contains("tc, tcx at ingress") && note.contains("straight to the other end"),
-                "{note}"
-            );
+            assert!(note.contains(which) && note.contains("straight to the other end"), "{note}");
         }
         // Neighbours ask for each other (IPv6): those are dropped, as the program says, and do not come up either.
         hosts.stream();
@@ -183,12 +191,12 @@ fn a_program_moves_to_tc_when_segments_come() {
 #[test]
 fn what_the_kernel_hands_over_at_tc_comes_up_once() {
     with_hosts(|hosts| {
-        let server = hosts.start(L2_LEARNING, true);
+        let server = hosts.start(CLONED, true);
         let switch = server.switch();
         let destination = mac_of(&hosts.hosts[1]);
-        add(switch, "destinations", vec![exact(destination)], 0, "forward", &[2]);
+        add(switch, "hosts", vec![exact(destination)], 0, "cloned", &[2]);
         let sent = 20;
-        // Each is one to learn, so each is for user space; the second host counts what comes.
+        // Each is one to clone, so each is for user space; the second host counts what comes.
         let (tell, ready) = mpsc::channel();
         std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {
@@ -220,6 +228,38 @@ fn what_the_kernel_hands_over_at_tc_comes_up_once() {
         });
         assert!(came_up(switch) >= sent as u64, "{:?}", switch.ports());
         server.stop().expect("the engine is well");
+    });
+}
+
+/// A host that leaves checksums to its card: what the controller gets is finished.
+#[test]
+fn checksums_are_finished_for_the_controller() {
+    with_hosts(|hosts| {
+        for hook in [HookChoice::Generic, HookChoice::Tc, HookChoice::Clsact] {
+            let program = include_str!("../../../../tests/programs/told.p4");
+            let target = TargetConfig { cpu_port: Some(64), hook, ..TargetConfig::default() };
+            let server = hosts.try_start(program, target).expect("a switch");
+            let switch = server.switch();
+            let told = switch.subscribe(256);
+            add(switch, "hosts", vec![exact(ROUTER_MACS[0])], 0, "forward", &[64]);
+            let send = || {
+                let socket = UdpSocket::bind((ip(0, 10), 0)).expect("a socket");
+                socket.send_to(b"for the controller", (ip(1, 10), 7)).expect("it is sent");
+            };
+            hosts.hosts[0].enter(send).expect("the namespace");
+            let packet = loop {
+                match told.recv_timeout(PATIENCE).expect("the controller is told") {
+                    Notification::PacketIn { bytes } if bytes[12..14] == [8, 0] => break bytes,
+                    _ => {}
+                }
+            };
+            let mut summed = packet[26..34].to_vec();
+            summed.extend([0, 17, packet[38], packet[39]]);
+            summed.extend(&packet[34..]);
+            assert_eq!(&packet[42..], b"for the controller", "{hook:?}");
+            assert_eq!(barewire_wire::checksum::checksum(&summed), 0, "{hook:?}: the sum is right");
+            server.stop().expect("the engine is well");
+        }
     });
 }
 

@@ -54,6 +54,9 @@ pub trait Replica {
     /// Bring what the kernel has counted to where it is read.
     fn fold(&mut self, _what: &crate::kernel::Fold) {}
 
+    /// A multicast group was changed, or (none) any.
+    fn pre_changed(&mut self, _group: Option<u32>) {}
+
     /// The replication engine. It stays when a program is swapped.
     fn pre(&mut self) -> &mut Pre;
 

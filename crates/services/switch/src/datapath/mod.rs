@@ -546,7 +546,7 @@ fn is_narrow(layout: &Layout, field: FieldId) -> bool {
 }
 
 /// Compute the transport checksum a sender left to an offload; false when it does not lie in the frame.
-fn finish_checksum(frame: &mut Frame) -> bool {
+pub(crate) fn finish_checksum(frame: &mut Frame) -> bool {
     if let ChecksumState::Partial { start, offset } = frame.checksum() {
         if !barewire_wire::checksum::complete(frame.data_mut(), usize::from(start), usize::from(offset)) {
             return false;

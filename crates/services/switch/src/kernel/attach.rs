@@ -24,8 +24,10 @@ pub enum HookChoice {
     Native,
     /// XDP, after the driver.
     Generic,
-    /// Traffic control.
+    /// Traffic control: `tcx`, or a filter where the kernel has none.
     Tc,
+    /// Traffic control by a filter, as on kernels without `tcx`.
+    Clsact,
 }
 
 /// At which hook.
@@ -35,6 +37,16 @@ pub(super) enum Place {
     Xdp,
     /// Traffic control, and why.
     Tc(&'static str),
+}
+
+impl Attached {
+    pub fn port(&self) -> u32 {
+        self.port
+    }
+
+    pub fn index(&self) -> u32 {
+        self.index
+    }
 }
 
 /// An interface that the program stands at.
@@ -117,15 +129,33 @@ fn at_tc(
     found: &Interface,
     why: &str,
     peer: bool,
+    choice: HookChoice,
 ) -> Result<(Link, bool, String), String> {
     let there = if peer { "; packets go straight to the other end of its wire" } else { "" };
-    match Link::attach(program, found.index, Hook::TcIngress) {
-        Ok(link) => Ok((link, false, format!("tc, tcx at ingress ({why}{there})"))),
-        // EINVAL: the kernel has no such links.
-        Err(error) if error.raw_os_error() == Some(22) => {
-            Err(format!("tc at `{}` needs tcx, which kernels have from 6.6 on: {error}", found.name))
+    let index = found.index;
+    let without = if choice == HookChoice::Clsact {
+        ""
+    } else {
+        match Link::attach(program, index, Hook::TcIngress) {
+            Ok(link) => return Ok((link, false, format!("tc, tcx at ingress ({why}{there})"))),
+            // EINVAL: the kernel has no such links.
+            Err(error) if error.raw_os_error() == Some(22) => "; the kernel has no tcx",
+            Err(error) => return Err(words(&error, &found.name, index, "tcx")),
         }
-        Err(error) => Err(words(&error, &found.name, found.index, "tcx")),
+    };
+    match Link::attach(program, index, Hook::Clsact) {
+        Ok(link) => {
+            let left = if link.replaced() { "; one that a killed process had left is gone" } else { "" };
+            Ok((link, false, format!("tc, clsact at ingress ({why}{without}{there}{left})")))
+        }
+        // EADDRINUSE and EEXIST.
+        Err(error) if error.raw_os_error() == Some(98) => {
+            Err(format!("another switch has a filter at `{}`", found.name))
+        }
+        Err(error) if error.raw_os_error() == Some(17) => {
+            Err(format!("another filter has the place of ours: tc filter show dev {} ingress", found.name))
+        }
+        Err(error) => Err(format!("rtnetlink, clsact at `{}`: {error}", found.name)),
     }
 }
 
@@ -156,7 +186,7 @@ impl Kernel {
     pub fn choose(&mut self, choice: HookChoice, segments: bool) {
         self.choice = choice;
         self.place = match choice {
-            HookChoice::Tc => Place::Tc("asked for"),
+            HookChoice::Tc | HookChoice::Clsact => Place::Tc("asked for"),
             HookChoice::Auto if segments && self.tc.is_ok() => Place::Tc("large segments are to pass whole"),
             _ => Place::Xdp,
         };
@@ -183,7 +213,7 @@ impl Kernel {
         let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
         let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
         let (link, native, how) = match (&self.place, &self.tc) {
-            (Place::Tc(why), Ok(program)) => at_tc(program, &found, why, peer)?,
+            (Place::Tc(why), Ok(program)) => at_tc(program, &found, why, peer, self.choice)?,
             (Place::Tc(_), Err(why)) => return Err(format!("the program has no form for tc: {why}")),
             (Place::Xdp, _) => at_xdp(&self.program, &found, self.choice)?,
         };
@@ -213,7 +243,7 @@ impl Kernel {
         for attached in &self.attached {
             let found =
                 Interface::find(&attached.interface, &attached.interface).map_err(|e| e.to_string())?;
-            links.push(at_tc(program, &found, why, attached.peer)?);
+            links.push(at_tc(program, &found, why, attached.peer, self.choice)?);
         }
         for (attached, (link, native, how)) in self.attached.iter_mut().zip(links) {
             (attached.link, attached.native, attached.how) = (link, native, how);

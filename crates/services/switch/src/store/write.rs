@@ -167,7 +167,12 @@ impl Write {
                 replica.see(&write);
                 replica.state().is_some_and(|state| write.apply(state))
             }
-            Write::Pre(write) => replica.pre().apply(write).is_ok(),
+            Write::Pre(write) => {
+                let group = replica.pre().group_of(&write);
+                let done = replica.pre().apply(write).is_ok();
+                replica.pre_changed(group);
+                done
+            }
             Write::Mirror { id, session } => {
                 replica.set_mirror(id, session);
                 true

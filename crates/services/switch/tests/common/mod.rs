@@ -22,6 +22,7 @@ pub const ACL: &str = include_str!("../../../../../programs/acl.p4");
 pub const MANY_TABLES: &str = include_str!("../../../../../programs/many_tables.p4");
 pub const DEEP_HEADERS: &str = include_str!("../../../../../programs/deep_headers.p4");
 pub const L2_LEARNING: &str = include_str!("../../../../../programs/l2_learning.p4");
+pub const CLONED: &str = include_str!("../../../../../tests/programs/cloned.p4");
 /// Writes 1 into the source address, goes out of port 2.
 pub const STAMP_1: &str = include_str!("../../../../../tests/programs/stamp_1.json");
 /// Writes 2; has a register, and another layout.

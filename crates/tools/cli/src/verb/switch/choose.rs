@@ -29,8 +29,10 @@ pub(super) enum Hook {
     Native,
     /// XDP after the driver
     Generic,
-    /// Traffic control (kernel 6.6)
+    /// Traffic control: tcx (kernel 6.6), or a filter of a clsact queueing discipline
     Tc,
+    /// Traffic control by a filter, as on kernels before 6.6
+    Clsact,
 }
 
 impl From<Hook> for HookChoice {
@@ -40,6 +42,7 @@ impl From<Hook> for HookChoice {
             Hook::Native => HookChoice::Native,
             Hook::Generic => HookChoice::Generic,
             Hook::Tc => HookChoice::Tc,
+            Hook::Clsact => HookChoice::Clsact,
         }
     }
 }
@@ -48,7 +51,6 @@ impl From<Hook> for HookChoice {
 pub(super) struct Choice<'a> {
     pub ports: &'a [(u32, String)],
     pub engines: usize,
-    pub cpu_port: Option<u32>,
     pub drop_port: u32,
 }
 
@@ -78,9 +80,6 @@ impl Choice<'_> {
         }
         if self.engines > 1 {
             return Err("several engines share the ports".to_owned());
-        }
-        if self.cpu_port.is_some() {
-            return Err("the kernel sends no packets to controllers".to_owned());
         }
         for (_, uri) in self.ports {
             let interface = uri.strip_prefix("packet:").unwrap_or(uri);
@@ -120,14 +119,13 @@ mod tests {
     fn what_keeps_a_program_from_the_kernel_is_said() {
         let program = Arc::new(Program::empty());
         let ports = [(1, "packet:lo?rx=64".to_owned()), (2, "no-such-interface".to_owned())];
-        let choice = Choice { ports: &ports, engines: 1, cpu_port: None, drop_port: 511 };
+        let choice = Choice { ports: &ports, engines: 1, drop_port: 511 };
         assert!(why(&choice, None).contains("no program"));
         assert!(why(&choice, Some(&program)).contains("`packet:lo?rx=64` is no interface"));
         assert!(
             why(&Choice { ports: &ports[1..], ..choice }, Some(&program)).contains("`no-such-interface`")
         );
-        let choice = Choice { ports: &ports, engines: 2, cpu_port: Some(64), drop_port: 511 };
+        let choice = Choice { ports: &ports, engines: 2, drop_port: 511 };
         assert!(why(&choice, Some(&program)).contains("several engines"));
-        assert!(why(&Choice { engines: 1, ..choice }, Some(&program)).contains("controllers"));
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
                 "value_bytes": map.value,
                 "entries": map.entries,
             })).collect::<Vec<_>>(),
+            "multicast": compiled.multicasts,
             "user_space": slow.iter().map(told).collect::<Vec<_>>(),
             "tc": match &compiled.tc {
                 Ok(form) => json!({
@@ -80,6 +81,10 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
             "map {}: {:?}, {} entries of {} + {} bytes",
             map.name, map.kind, map.entries, map.key, map.value
         );
+    }
+    if compiled.multicasts {
+        let back = if compiled.not_back { ", and none goes back where it came from" } else { "" };
+        let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same{back}");
     }
     if slow.is_empty() {
         let _ = writeln!(text, "no way of the program leads to user space");

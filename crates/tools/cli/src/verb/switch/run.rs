@@ -143,12 +143,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         Some(path) if args.engine == Wanted::Auto || !args.watch => Some(load(path, &options, console)?),
         _ => None,
     };
-    let choice = Choice {
-        ports: &args.interface,
-        engines: args.engines,
-        cpu_port: args.cpu_port,
-        drop_port: args.drop_port,
-    };
+    let choice = Choice { ports: &args.interface, engines: args.engines, drop_port: args.drop_port };
     let engine = choice.engine(args.engine, program.as_ref(), console);
     let (prepared, watch) = match &args.program {
         Some(path) if args.watch => {

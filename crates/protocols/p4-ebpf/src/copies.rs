@@ -1,0 +1,248 @@
+//! Multicast: whether a packet's copies are all the same, so that it goes through egress once and leaves many times.
+
+use crate::r#gen::{Gen, Made};
+use crate::{Reason, Target};
+use barewire_p4::chain::Step;
+use barewire_p4::ir::{
+    ActionId, BinaryOp, CalcInput, Expr, FieldId, FieldRef, HashAlgorithm, HashSource, KeySource, NextNode,
+    Node, NodeId, ParserOp, Pipeline, Program, Stmt,
+};
+use num_traits::Zero;
+use std::collections::BTreeSet;
+
+/// How a packet's copies differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Copies {
+    /// They do not.
+    Same,
+    /// Egress drops the one that would go back where the packet came from.
+    NotBack,
+}
+
+/// The pipelines before and behind the traffic manager.
+fn pipelines<'p>(program: &'p Program, target: &Target) -> Option<(&'p Pipeline, &'p Pipeline)> {
+    let mut runs = target.steps.iter().filter_map(|step| match step {
+        Step::Run(pipeline) => program.pipelines.get(*pipeline),
+        _ => None,
+    });
+    Some((runs.next()?, runs.next_back()?))
+}
+
+/// Actions of a node, all that it may run.
+fn actions_of(program: &Program, node: &Node) -> Vec<ActionId> {
+    match node {
+        Node::Table { table, .. } => {
+            let table = &program.tables[table.at()];
+            table.actions.iter().copied().chain(table.default.iter().map(|call| call.action)).collect()
+        }
+        Node::Call { action, .. } => vec![*action],
+        Node::If { .. } => Vec::new(),
+    }
+}
+
+/// What each copy does that the others do not.
+fn effects(program: &Program, egress: &Pipeline) -> Result<(), &'static str> {
+    for node in &egress.nodes {
+        if let Node::Table { table, .. } = node {
+            let table = &program.tables[table.at()];
+            if table.counter.is_some() || table.meter.is_some() {
+                return Err("multicast, as egress counts each copy");
+            }
+        }
+        for stmt in actions_of(program, node).iter().flat_map(|action| &program.actions[action.at()].body) {
+            match stmt {
+                stmt if Gen::effect(stmt) => return Err("multicast, as egress counts each copy"),
+                Stmt::Random { .. }
+                | Stmt::Hash {
+                    source: HashSource::Inline { algorithm: HashAlgorithm::Random, .. }, ..
+                } => {
+                    return Err("multicast, as egress draws a number for each copy");
+                }
+                Stmt::CloneEgress { .. } | Stmt::Recirculate { .. } => {
+                    return Err("multicast, as egress clones or recirculates each copy");
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fields that a node reads.
+fn read_by(program: &Program, node: &Node) -> BTreeSet<FieldId> {
+    let mut read = BTreeSet::new();
+    let mut add = |field: &FieldRef| read.extend(field.fixed());
+    match node {
+        Node::If { condition, .. } => condition.fields_read(&mut add),
+        Node::Table { table, .. } => {
+            for key in &program.tables[table.at()].key {
+                if let KeySource::Field(field) = &key.source {
+                    add(field);
+                }
+            }
+        }
+        Node::Call { .. } => {}
+    }
+    let actions = actions_of(program, node);
+    let bodies = actions.iter().flat_map(|action| &program.actions[action.at()].body);
+    bodies.for_each(|stmt| stmt.fields_read(&mut add));
+    read
+}
+
+/// Fields that checksums, hashes, selectors, digests and deparsers read, wherever they stand.
+fn read_elsewhere(program: &Program) -> BTreeSet<FieldId> {
+    let mut read = BTreeSet::new();
+    let mut add = |field: &FieldRef| read.extend(field.fixed());
+    program.deparsers.iter().flat_map(|d| &d.stmts).for_each(|stmt| stmt.fields_read(&mut add));
+    let selectors = program.profiles.iter().filter_map(|p| p.selector.as_ref()).flat_map(|s| &s.input);
+    let inputs = program.calculations.iter().flat_map(|c| &c.input).chain(selectors);
+    let learned = program.learn_lists.iter().flat_map(|l| &l.items).map(|(input, _)| input);
+    inputs.chain(learned).for_each(|input: &CalcInput| input.fields_read(&mut add));
+    program.checksums.iter().filter_map(|c| c.condition.as_ref()).for_each(|c| c.fields_read(&mut add));
+    read
+}
+
+/// How copies differ; or why they are not made in the kernel.
+pub(crate) fn differ(program: &Program, target: &Target) -> Result<Copies, &'static str> {
+    let Some((ingress, egress)) = pipelines(program, target) else { return Err("multicast") };
+    effects(program, egress)?;
+    let elsewhere = read_elsewhere(program);
+    let reads =
+        |field: Option<FieldId>, of: &BTreeSet<FieldId>| field.is_some_and(|field| of.contains(&field));
+    let nodes: Vec<_> = egress.nodes.iter().map(|node| read_by(program, node)).collect();
+    if reads(target.egress_rid, &elsewhere) || nodes.iter().any(|node| reads(target.egress_rid, node)) {
+        return Err("multicast, as egress looks at the replication id of each copy");
+    }
+    let port = "multicast, as egress looks at the port of each copy";
+    if reads(target.egress_port, &elsewhere) {
+        return Err(port);
+    }
+    let readers: Vec<usize> = (0..nodes.len()).filter(|at| reads(target.egress_port, &nodes[*at])).collect();
+    match readers[..] {
+        [] => Ok(Copies::Same),
+        [only] if drops_the_one_back(program, target, ingress, egress, only) => Ok(Copies::NotBack),
+        _ => Err(port),
+    }
+}
+
+/// Whether a node is `if (egress_port == ingress_port) mark_to_drop()`, with the port or with what was made of it at the beginning, and
+/// nothing behind it takes the mark away.
+fn drops_the_one_back(
+    program: &Program,
+    target: &Target,
+    ingress: &Pipeline,
+    egress: &Pipeline,
+    node: usize,
+) -> bool {
+    let Node::If { condition: Expr::Binary(BinaryOp::Eq, left, right), then, otherwise, .. } =
+        &egress.nodes[node]
+    else {
+        return false;
+    };
+    let field = |expr: &Expr| match expr {
+        Expr::Field(field) => field.fixed(),
+        _ => None,
+    };
+    let other = match (field(left), field(right)) {
+        (Some(left), Some(right)) if Some(left) == target.egress_port => right,
+        (Some(left), Some(right)) if Some(right) == target.egress_port => left,
+        _ => return false,
+    };
+    let is_first = egress.start.is_some_and(|start| start.at() == node);
+    let marks = |to: &Option<NodeId>| {
+        to.is_some_and(|to| {
+            let (next, action) = match &egress.nodes[to.at()] {
+                Node::Call { action, next, .. } => (*next, Some(*action)),
+                Node::Table { table, next: NextNode::ByAction { by_action, default } } => {
+                    let (table, ends) =
+                        (&program.tables[table.at()], by_action.iter().all(|(_, n)| n.is_none()));
+                    let fixed = table.key.is_empty() && ends && table.actions.len() == 1;
+                    (*default, table.default.as_ref().map(|call| call.action).filter(|_| fixed))
+                }
+                _ => (None, None),
+            };
+            let body = action.map(|action| &program.actions[action.at()].body);
+            next.is_none() && body.is_some_and(|body| matches!(body[..], [Stmt::MarkToDrop { .. }]))
+        })
+    };
+    is_first && marks(then) && otherwise.is_none() && is_the_way_in(program, target, ingress, other)
+}
+
+/// Whether a field has the number of the port that the packet came in by, whatever happened to it.
+fn is_the_way_in(program: &Program, target: &Target, ingress: &Pipeline, field: FieldId) -> bool {
+    let Some(port) = target.ingress_port else { return false };
+    let in_actions = program.actions.iter().flat_map(|action| &action.body);
+    let ops = program.parsers.iter().flat_map(|parser| &parser.states).flat_map(|state| &state.ops);
+    let in_parsers = ops.filter_map(|op| match op {
+        ParserOp::Stmt(stmt) => Some(stmt),
+        _ => None,
+    });
+    let copies = |stmt: &Stmt| match stmt {
+        Stmt::Assign { dst, value: Expr::Field(from) } => {
+            dst.fixed() == Some(field) && from.fixed() == Some(port)
+        }
+        _ => false,
+    };
+    let kept = in_actions.chain(in_parsers).all(|stmt| {
+        let written = written_by(stmt);
+        written != Some(port) && (written != Some(field) || copies(stmt))
+    });
+    let colours = program.meters.iter().filter_map(|meter| meter.result.as_ref()?.fixed());
+    let kept = kept && colours.into_iter().all(|colour| colour != port && colour != field);
+    if !kept || field == port {
+        return kept;
+    }
+    let start = ingress.start.map(|start| &ingress.nodes[start.at()]);
+    let first = match start {
+        Some(Node::Call { action, .. }) => Some(*action),
+        Some(Node::Table { table, .. }) => {
+            let table = &program.tables[table.at()];
+            let fixed = table.key.is_empty() && table.actions.len() == 1;
+            table.default.as_ref().map(|call| call.action).filter(|_| fixed)
+        }
+        _ => None,
+    };
+    let body = first.map(|action| &program.actions[action.at()].body);
+    body.is_some_and(|body| {
+        let straight = |stmt: &&Stmt| !matches!(stmt, Stmt::Jump(_) | Stmt::JumpUnless { .. } | Stmt::Exit);
+        body.iter().take_while(straight).any(copies)
+    })
+}
+
+/// The field that a statement writes, where it writes one.
+fn written_by(stmt: &Stmt) -> Option<FieldId> {
+    match stmt {
+        Stmt::Assign { dst, .. }
+        | Stmt::RegisterRead { dst, .. }
+        | Stmt::Random { dst, .. }
+        | Stmt::Hash { dst, .. }
+        | Stmt::Meter { dst: Some(dst), .. } => dst.fixed(),
+        Stmt::MarkToDrop { egress_spec, .. } => *egress_spec,
+        _ => None,
+    }
+}
+
+/// Whether something sets a multicast group, and its copies are made in the kernel.
+pub(crate) fn made_here(program: &Program, target: &Target) -> Option<Copies> {
+    let group = target.mcast_grp?;
+    let sets = |stmt: &Stmt| match stmt {
+        Stmt::Assign { dst, value } => {
+            dst.fixed() == Some(group) && !matches!(value, Expr::Int(value) if value.is_zero())
+        }
+        _ => false,
+    };
+    let any = program.actions.iter().flat_map(|action| &action.body).any(sets);
+    differ(program, target).ok().filter(|_| any)
+}
+
+impl Gen<'_> {
+    /// Whether a field may be written: a multicast group where copies are made here.
+    pub fn may_write(&self, dst: &FieldRef) -> Made {
+        match (dst.fixed(), self.target.mcast_grp) {
+            (Some(field), Some(group)) if field == group && self.copies.is_none() => {
+                Err(Reason::No(differ(self.program, self.target).err().unwrap_or("multicast")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
