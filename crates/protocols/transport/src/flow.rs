@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::event::ConnectFailure;
+use crate::mtu::PathMtu;
 use crate::path::PathSign;
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
@@ -10,6 +11,7 @@ use crate::security::guard::Shield;
 use crate::sender::{Fin, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_host::Template;
+use barewire_wire::msg::option;
 use std::net::SocketAddr;
 
 /// Names a flow of one endpoint. A number that is never used again while the endpoint lives.
@@ -69,6 +71,9 @@ pub(crate) struct Flow {
     pub is_accepted: bool,
     pub ordered: bool,
     pub mss: u16,
+    /// Both ends take segments in pieces.
+    pub pieces: bool,
+    pub mtu: PathMtu,
     pub first_seq: u32,
     pub cookie: [u8; 16],
     pub template: Option<Template>,
@@ -152,6 +157,8 @@ impl Flow {
             is_accepted: false,
             ordered: true,
             mss: 1,
+            pieces: false,
+            mtu: PathMtu::off(1),
             first_seq: 0,
             cookie: [0; 16],
             template: None,
@@ -189,6 +196,12 @@ impl Flow {
             keepalives: 0,
             used_at: Instant::ZERO,
         }
+    }
+
+    /// What a server answers of a flow's options, encryption aside.
+    pub(crate) fn answer_options(&self) -> u16 {
+        let unordered = if self.ordered { 0 } else { option::UNORDERED };
+        unordered | if self.pieces { option::PIECES } else { 0 }
     }
 
     /// Whether the application may still queue messages.
@@ -274,6 +287,7 @@ impl Flow {
                 self.control_due
                     || self.rx.ack_now
                     || self.repeat_due.is_some()
+                    || self.mtu.has_rest()
                     || (self.tx.wants_to_send() && self.window_is_open(now))
             }
         }

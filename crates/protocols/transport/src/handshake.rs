@@ -5,6 +5,7 @@ use crate::endpoint::{Endpoint, count_down};
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
+use crate::mtu::PathMtu;
 use crate::peers;
 use crate::receiver::Receiver;
 use crate::security::guard::Shield;
@@ -248,6 +249,7 @@ impl<M: Memory> Endpoint<M> {
         f.remote_cid = init.src_cid;
         f.ordered = init.options & option::UNORDERED == 0;
         f.mss = f.mss.min(init.mss);
+        f.pieces = self.config.mtu_discovery && init.options & option::PIECES != 0;
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
         if let Some((said, noise, peer)) = hands {
@@ -349,6 +351,7 @@ impl<M: Memory> Endpoint<M> {
         {
             return Verdict::Drop(DropReason::Malformed);
         }
+        f.pieces = self.config.mtu_discovery && accept.options & option::PIECES != 0;
         self.finish_connect(now, slot, accept.src_cid, accept.mss, header.seq, header.credit);
         let f = &mut self.flows[slot as usize];
         // Echoed, so that the server knows the round trip before its first segment.
@@ -557,6 +560,10 @@ impl<M: Memory> Endpoint<M> {
 
 fn become_open(f: &mut Flow, now: Instant, config: &Config) {
     f.state = State::Open;
+    f.mtu = match f.pieces {
+        true => PathMtu::new(f.mss, f.remote.is_ipv6(), f.shield != Shield::Plain),
+        false => PathMtu::off(f.mss),
+    };
     f.control_due = false;
     f.handshake_at = Instant::FAR_FUTURE;
     f.give_up_at = if f.closing { now + config.dead_after } else { Instant::FAR_FUTURE };
