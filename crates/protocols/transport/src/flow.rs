@@ -120,6 +120,9 @@ pub(crate) struct Flow {
     /// What the host is to be told, and when it was last told that the path is good.
     pub path: PathSign,
     pub proven_at: Instant,
+    /// Since when the peer has repeated itself without a proof that it hears us, and when it last asked for a sign of life.
+    pub repeats_since: Instant,
+    pub asked_at: Instant,
     /// Somebody said, without proof, why this attempt to connect is in vain.
     pub refused: Option<ConnectFailure>,
     /// Whether it is encrypted.
@@ -189,6 +192,8 @@ impl Flow {
             unrouted: false,
             path: PathSign::Nothing,
             proven_at: Instant::ZERO,
+            repeats_since: Instant::FAR_FUTURE,
+            asked_at: Instant::ZERO,
             refused: None,
             shield: Shield::Plain,
             heard_at: Instant::ZERO,

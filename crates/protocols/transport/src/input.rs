@@ -124,6 +124,9 @@ impl<M: Memory> Endpoint<M> {
             }
         } else {
             self.counters.acks_rx.add(1);
+            if header.flags & flag::ACK_NOW != 0 && newer {
+                self.flows[slot as usize].peer_asks(now, &self.config);
+            }
         }
         let f = &mut self.flows[slot as usize];
         if echo {
@@ -293,6 +296,9 @@ impl<M: Memory> Endpoint<M> {
             Err(reason) => {
                 // Room that was asked for and not used.
                 *count = before_place;
+                if reason == DropReason::Duplicate && header.flags & flag::ACK_NOW != 0 {
+                    f.peer_repeats(now, self.config.gentle_period);
+                }
                 if reason == DropReason::NoCredit && f.rx.is_in_need {
                     self.press(now, owner);
                 }
