@@ -129,8 +129,8 @@ pub struct Endpoint<M> {
     free: Vec<u32>,
     pub(crate) segs: Vec<Packed>,
     pub(crate) msgs: Vec<Packed>,
-    /// Which pieces of each segment of the window are here, where it came in pieces and not all are.
-    pub(crate) pieces: Vec<u16>,
+    /// Which pieces of each segment of the window are here, where it came in pieces and not all are, below the row of its message.
+    pub(crate) pieces: Vec<u32>,
     pub(crate) out: OutMessages,
     pub(crate) events: VecDeque<Event>,
     events_max: usize,
@@ -189,7 +189,7 @@ pub(crate) fn row(table: &mut [Packed], slot: u32) -> &mut [Packed] {
 }
 
 /// The part of the table of pieces that belongs to `slot`.
-pub(crate) fn pieces_row(table: &mut [u16], slot: u32) -> &mut [u16] {
+pub(crate) fn pieces_row(table: &mut [u32], slot: u32) -> &mut [u32] {
     &mut table[slot as usize * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]
 }
 

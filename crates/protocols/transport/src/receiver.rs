@@ -62,7 +62,7 @@ pub(crate) struct Arrival<'a> {
     pub seq: u32,
     pub fin: bool,
     /// Which pieces of each segment are here; `None`: the flow has no pieces.
-    pub pieces: Option<&'a mut [u16]>,
+    pub pieces: Option<&'a mut [u32]>,
     pub is_piece: bool,
     pub data: Data,
     pub payload: &'a [u8],
@@ -326,6 +326,24 @@ impl Receiver {
             return Err(DropReason::Malformed);
         }
         let at_row = (data.msg_id & MASK) as usize;
+        let mut missing = here.these;
+        let mut row = None;
+        if let Some(pieces) = pieces
+            && (is_piece || self.came_in_pieces)
+        {
+            // Of one message: pieces of two must not make up one segment.
+            let known = &mut pieces[(seq & MASK) as usize];
+            let (of, bits) = (*known >> 16, *known as u16);
+            if bits != 0 && of != at_row as u32 {
+                return Err(DropReason::Malformed);
+            }
+            missing &= !bits;
+            if missing == 0 {
+                self.ack_now = true;
+                return Err(DropReason::Duplicate);
+            }
+            row = Some(known);
+        }
         let mut m = InMessage::unpack(msgs[at_row]);
         match m.stage {
             Stage::Empty => {
@@ -400,14 +418,15 @@ impl Receiver {
         }
         let buf = RecvBuf { owner, offset: m.offset, len: m.len };
         memory.write(buf, data.offset, payload);
-        self.kept_bytes += payload.len() as u64;
-        if let Some(pieces) = pieces
-            && (is_piece || self.came_in_pieces)
-        {
-            let row = &mut pieces[(seq & MASK) as usize];
-            *row |= here.these;
-            if *row & here.all != here.all {
+        // What comes again is no progress.
+        let new =
+            if is_piece { missing.count_ones() * mss.div_ceil(PIECES.into()) } else { payload.len() as u32 };
+        self.kept_bytes += u64::from(new);
+        if let Some(row) = row {
+            let bits = *row as u16 | here.these;
+            if bits & here.all != here.all {
                 self.came_in_pieces = true;
+                *row = (at_row as u32) << 16 | u32::from(bits);
                 msgs[at_row] = m.pack();
                 return Ok(false);
             }
@@ -532,7 +551,7 @@ mod tests {
         memory: HeapMemory,
         got: Vec<Vec<u8>>,
         ordered: bool,
-        pieces: Vec<u16>,
+        pieces: Vec<u32>,
     }
 
     impl Rig {
@@ -632,7 +651,10 @@ mod tests {
         }
         piece(&mut rig, 0, 7, 70).unwrap();
         piece(&mut rig, 0, 0, 7).unwrap();
-        piece(&mut rig, 0, 0, 49).unwrap();
+        assert_eq!(piece(&mut rig, 0, 0, 49), Err(DropReason::Duplicate), "nothing new");
+        // Pieces of another message do not fill it.
+        assert_eq!(rig.give_any(0, false, d(7, 100, 77), &[9; 23], true), Err(DropReason::Malformed));
+        assert_eq!(rig.give(0, false, d(7, 100, 0), &[9; 100]), Err(DropReason::Malformed));
         piece(&mut rig, 1, 0, 49).unwrap();
         assert!(!rig.r.has_gaps() && rig.r.next == u32::MAX - 3 && rig.r.unacked == 0);
         piece(&mut rig, 0, 77, 23).unwrap();

@@ -246,10 +246,12 @@ fn a_smaller_mtu_is_followed_by_flows_and_daemon() {
         rig.flows("after a change that was taken back");
         for mtu in ["1400", "1300"] {
             let changes = rig.sum(0, "port.mtu_changes");
+            let ended = rig.sum(0, "transport.flows_closed");
             rig.ip(0, &["link", "set", "eth0", "mtu", mtu]);
             eventually("the change is noticed", || rig.sum(0, "port.mtu_changes") > changes);
             eventually("new flows are cut for it", || rig.welcomed_mtu(0) == mtu.parse::<u32>().unwrap());
             rig.flows(&format!("with an MTU of {mtu}"));
+            assert_eq!(rig.sum(0, "transport.flows_closed"), ended, "a flow ended");
         }
         rig.ip(0, &["link", "set", "eth0", "mtu", "1500"]);
         rig.flows("with the first one again");
