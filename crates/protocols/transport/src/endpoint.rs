@@ -8,6 +8,7 @@ use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
+use crate::mtu::NarrowPaths;
 use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
@@ -131,6 +132,7 @@ pub struct Endpoint<M> {
     pub(crate) msgs: Vec<Packed>,
     /// Which pieces of each segment of the window are here, where it came in pieces and not all are, below the row of its message.
     pub(crate) pieces: Vec<u32>,
+    pub(crate) narrow_paths: NarrowPaths,
     pub(crate) out: OutMessages,
     pub(crate) events: VecDeque<Event>,
     events_max: usize,
@@ -217,6 +219,7 @@ impl<M: Memory> Endpoint<M> {
             segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
             msgs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
             pieces: vec![0; flows * WINDOW_SEGMENTS],
+            narrow_paths: NarrowPaths::new(),
             out: OutMessages::new(config.send_messages_max),
             events: VecDeque::with_capacity(events_max),
             events_max,

@@ -383,6 +383,7 @@ impl<M: Memory> Endpoint<M> {
         self.by_remote.insert((f.remote, f.remote_cid), slot);
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
+        f.begin_path(now, &self.narrow_paths);
         let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
         self.events.push_back(Event::Connected {
             flow: f.id,
@@ -400,6 +401,7 @@ impl<M: Memory> Endpoint<M> {
     pub(crate) fn confirm(&mut self, now: Instant, slot: u32) {
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
+        f.begin_path(now, &self.narrow_paths);
         self.half_open -= 1;
         count_down(&mut self.half_open_at, f.listener);
         let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);

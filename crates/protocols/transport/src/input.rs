@@ -134,6 +134,9 @@ impl<M: Memory> Endpoint<M> {
             f.rx.echo_at = now;
             f.rx.has_echo = true;
         }
+        if f.mtu.has_news() {
+            f.tell_path(&mut self.narrow_paths);
+        }
         self.after_progress(slot, now);
         self.touch(slot, now);
         verdict

@@ -15,12 +15,17 @@
 //! full segment. So what is under way when the path narrows is sent again in pieces, and nothing has to be numbered anew. A probe is
 //! the next new segment in fewer or larger pieces; when it is lost, it is sent again like any other, and no congestion is seen in it.
 //!
+//! What one flow found out, later flows to the same host begin with; they probe when that one would.
+//!
 //! Loss alone is no sign. Large packets have to be lost at four times, a round trip or more apart, while none arrives in between. Who
 //! is taken in by an outage all the same finds out with the first probe.
 
+use crate::flow::Flow;
+use crate::security::guard::Shield;
 use crate::sender::{LOST, Packed, SACKED, Segment, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_wire::msg::{DATA_HEADER_LEN, PIECES, TAG_LEN};
+use std::net::IpAddr;
 
 /// Packets of this size pass wherever the Internet is not broken (RFC 8899, 5.1.2).
 const BASE_PACKET: u16 = 1200;
@@ -33,6 +38,9 @@ const PROBES_MAX: u8 = 3;
 /// Least time between two probes, and round trips that it is at least.
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 const PROBE_PAUSE_TRIPS: u64 = 4;
+/// Hosts behind narrow paths that are remembered, and for how long beyond the time of the next probe.
+const NARROW_MAX: usize = 64;
+const NARROW_FORGOTTEN: Duration = Duration::from_secs(60);
 /// All of a segment.
 const WHOLE: u8 = PIECES as u8;
 
@@ -97,6 +105,69 @@ pub(crate) struct PathMtu {
     /// When the next probe may leave.
     probe_at: Instant,
     rest: Option<Rest>,
+    /// Other flows of the host do not know yet what this one does.
+    is_news: bool,
+}
+
+/// Paths narrower than the interface, by host.
+pub(crate) struct NarrowPaths(Vec<Narrow>);
+
+struct Narrow {
+    ip: IpAddr,
+    /// The largest packet that passes.
+    packet: u16,
+    /// When a larger one is to be tried.
+    probe_at: Instant,
+}
+
+impl NarrowPaths {
+    pub(crate) fn new() -> NarrowPaths {
+        NarrowPaths(Vec::with_capacity(NARROW_MAX))
+    }
+
+    /// Notes what a path carries; `None`: as much as the interface. In a full table the one that would be tried first makes room.
+    #[cold]
+    pub(crate) fn note(&mut self, ip: IpAddr, packet: Option<u16>, probe_at: Instant) {
+        self.0.retain(|n| n.ip != ip);
+        let Some(packet) = packet else { return };
+        if self.0.len() == NARROW_MAX
+            && let Some(first) = (0..self.0.len()).min_by_key(|i| self.0[*i].probe_at)
+        {
+            self.0.swap_remove(first);
+        }
+        self.0.push(Narrow { ip, packet, probe_at });
+    }
+
+    /// What is known of a path. What should have been tried long ago is not.
+    pub(crate) fn find(&self, now: Instant, ip: IpAddr) -> Option<(u16, Instant)> {
+        let n = self.0.iter().find(|n| n.ip == ip)?;
+        (now < n.probe_at + NARROW_FORGOTTEN).then_some((n.packet, n.probe_at))
+    }
+}
+
+impl Flow {
+    /// Bytes of a packet beside the bytes of a message.
+    fn overhead(&self) -> u16 {
+        let tag = if self.shield == Shield::Plain { 0 } else { TAG_LEN };
+        ((if self.remote.is_ipv6() { 40 } else { 20 }) + 8 + DATA_HEADER_LEN + tag) as u16
+    }
+
+    /// Begins with what is known of the path to the host.
+    pub(crate) fn begin_path(&mut self, now: Instant, known: &NarrowPaths) {
+        let known = if self.pieces { known.find(now, self.remote.ip()) } else { None };
+        if let Some((packet, probe_at)) = known {
+            let payload = packet.saturating_sub(self.overhead());
+            self.mtu.begin_at(payload, probe_at);
+        }
+    }
+
+    /// Tells what this flow has found out, once.
+    #[cold]
+    pub(crate) fn tell_path(&mut self, known: &mut NarrowPaths) {
+        self.mtu.is_news = false;
+        let packet = (self.mtu.units < self.mtu.cap).then(|| self.mtu.limit + self.overhead());
+        known.note(self.remote.ip(), packet, self.mtu.probe_at);
+    }
 }
 
 impl PathMtu {
@@ -119,6 +190,7 @@ impl PathMtu {
             is_probing: false,
             probe_at: Instant::FAR_FUTURE,
             rest: None,
+            is_news: false,
         }
     }
 
@@ -129,7 +201,23 @@ impl PathMtu {
         let fit = |packet: u16| ((packet - headers as u16) / path.unit).clamp(1, PIECES) as u8;
         (path.base, path.least) = (fit(BASE_PACKET), fit(LEAST_PACKET));
         path.settle(WHOLE);
+        path.is_news = false;
         path
+    }
+
+    /// So much is known to pass, and more to be tried at `probe_at`.
+    fn begin_at(&mut self, payload: u16, probe_at: Instant) {
+        if payload < self.mss {
+            self.settle((payload / self.unit).clamp(1, PIECES - 1) as u8);
+            self.search_from(probe_at);
+            self.is_news = false;
+        }
+    }
+
+    /// Whether there is something to [tell](Flow::tell_path).
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.is_news
     }
 
     /// Payload bytes of so many of the smallest pieces.
@@ -138,6 +226,7 @@ impl PathMtu {
     }
 
     fn settle(&mut self, units: u8) {
+        self.is_news = true;
         self.units = units;
         self.limit = self.bytes(units);
         self.suspect = match self.lower() {
@@ -190,7 +279,7 @@ impl PathMtu {
     /// Nothing is known to be too large: the largest is tried first.
     fn search_from(&mut self, probe_at: Instant) {
         (self.candidate, self.fails, self.too_large) = (self.cap, 0, self.cap + 1);
-        (self.is_probing, self.probe_at) = (false, probe_at);
+        (self.is_probing, self.probe_at, self.is_news) = (false, probe_at, true);
     }
 
     /// The interface carries so many bytes of payload from now on. False: not even the smallest piece.
@@ -368,6 +457,23 @@ mod tests {
                 assert_eq!(path.first(2, &short, false), Part::whole(&short));
             }
         }
+    }
+
+    #[test]
+    fn narrow_paths_are_remembered_for_a_while_and_not_without_end() {
+        let mut known = NarrowPaths::new();
+        let ip = |n: u32| IpAddr::from(n.to_be_bytes());
+        for n in 0..1_000 {
+            known.note(ip(n), Some(1_400), t(n.into()));
+        }
+        assert_eq!(known.0.len(), NARROW_MAX);
+        assert_eq!(known.find(t(0), ip(999)), Some((1_400, t(999))));
+        assert_eq!(known.find(t(1_000) + NARROW_FORGOTTEN, ip(999)), None);
+        assert_eq!(known.find(t(0), ip(0)), None);
+        known.note(ip(999), Some(1_300), t(5));
+        assert_eq!(known.find(t(0), ip(999)), Some((1_300, t(5))));
+        known.note(ip(999), None, t(5));
+        assert_eq!(known.find(t(0), ip(999)), None);
     }
 
     /// Whatever passes, the search finds the largest of the sixteen sizes that does, and comes back to it.

@@ -108,6 +108,29 @@ fn finds(packet_max: usize, mtu: u16, v6: bool, is_sealed: bool) {
     assert_eq!(p.b().count("mtu_black_holes"), falls);
     let now = p.world.now();
     assert!(p.a().endpoint.close(now, flow));
+    p.run(ms(200));
+    // Who comes later begins with it, and tries more when it is time.
+    let (next, _) = {
+        p.b().events.clear();
+        open(&mut p, v6)
+    };
+    let holes = p.a().count("mtu_black_holes");
+    let took = stream(&mut p, next, 1, 100_000);
+    assert!(took < ms(40), "{took}");
+    assert_eq!((p.a().count("mtu_black_holes"), payload_max(p.a(), next)), (holes, found));
+    p.world.set_link(p.link, link(mtu.into()));
+    p.run(ms(600));
+    stream(&mut p, next, 50, 100_000);
+    assert_eq!(payload_max(p.a(), next), mtu - headers(v6, is_sealed));
+    // And who comes after that one knows of nothing.
+    let now = p.world.now();
+    assert!(p.a().endpoint.close(now, next));
+    p.run(ms(200));
+    p.b().events.clear();
+    let (last, _) = open(&mut p, v6);
+    assert_eq!(payload_max(p.a(), last), mtu - headers(v6, is_sealed));
+    let now = p.world.now();
+    assert!(p.a().endpoint.close(now, last));
     p.run(secs(2));
     p.assert_clean();
 }
