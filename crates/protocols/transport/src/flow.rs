@@ -298,9 +298,11 @@ impl Flow {
         }
     }
 
-    /// Stays for a while longer to answer repeats: as long as a few of them take.
+    /// Stays for a while longer to answer repeats: as long as a few of them take, and as long as the peer may wait whose last
+    /// measure is from when the path was slower.
     pub(crate) fn linger(&mut self, now: Instant, at_least: Duration) {
-        self.give_up_at = now + at_least.max(self.rtt.timeout().saturating_mul(4));
+        self.give_up_at = now
+            + at_least.max(self.rtt.timeout().saturating_mul(4)).max(self.rtt.slowest().saturating_mul(4));
     }
 
     /// The peer has ended its half and has every message of ours; at most our own end is not acknowledged.
