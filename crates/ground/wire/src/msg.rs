@@ -38,6 +38,10 @@ pub const MESSAGE_LEN_MAX: u32 = 64 << 20;
 /// Most SACK ranges in one acknowledgement.
 pub const SACK_RANGES_MAX: usize = 16;
 
+/// A segment may travel in pieces: each begins at a multiple of so many-eth part of a full segment, rounded up to bytes, and ends at
+/// one or with the segment.
+pub const PIECES: u16 = 16;
+
 /// Bytes of the tag that ends a sealed packet.
 pub const TAG_LEN: usize = 16;
 
@@ -108,8 +112,11 @@ pub mod flag {
     pub const FIN: u8 = 0x08;
     /// A packet since the last acknowledgement came with Congestion Experienced.
     pub const CE: u8 = 0x10;
+    /// These bytes are a piece of their segment, not all of it. Only where both ends have agreed on
+    /// [`option::PIECES`](super::option::PIECES).
+    pub const PIECE: u8 = 0x20;
     /// All bits that version 1 defines.
-    pub const ALL: u8 = 0x1f;
+    pub const ALL: u8 = 0x3f;
 }
 
 /// Bits of the options field of [`Init`] and [`Accept`].
@@ -118,6 +125,8 @@ pub mod option {
     pub const UNORDERED: u16 = 0x0001;
     /// The flow is to be encrypted: a handshake follows the body ([`secure`](super::secure)).
     pub const SECURE: u16 = 0x0002;
+    /// Segments may travel in pieces ([`flag::PIECE`](super::flag::PIECE)). Who does not know the bit does not answer with it.
+    pub const PIECES: u16 = 0x0004;
 }
 
 /// Why a header was refused.
@@ -463,7 +472,7 @@ mod tests {
         assert_eq!(Header::parse(&p), Err(Error::Version(0)));
         p[4] = 0x16;
         assert!(Header::parse(&p).is_ok());
-        for (at, value) in [(4, 0x10), (4, 0x19), (5, 0x20), (6, 1), (7, 1)] {
+        for (at, value) in [(4, 0x10), (4, 0x19), (5, 0x40), (6, 1), (7, 1)] {
             let mut q = p;
             q[at] = value;
             assert_eq!(Header::parse(&q), Err(Error::Malformed), "byte {at}");
@@ -482,7 +491,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn headers_survive_the_wire(kind in prop_oneof![1u8..=8, 13u8..=15], flags in 0u8..=0x1f, cid: u64, a: [u32; 6]) {
+        fn headers_survive_the_wire(kind in prop_oneof![1u8..=8, 13u8..=15], flags in 0u8..=0x3f, cid: u64, a: [u32; 6]) {
             let mut raw = [0xa5u8; COMMON_LEN];
             raw[4] = 0x10 | kind;
             raw[5] = flags;

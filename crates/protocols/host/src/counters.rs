@@ -25,6 +25,8 @@ pub struct HostCounters {
     pub neighbours_full: Counter,
     /// Times that a known neighbour was asked anew, since another MAC claimed its address or nothing came back from behind it.
     pub neighbours_doubted: Counter,
+    /// Known neighbours that were found at another MAC.
+    pub neighbours_moved: Counter,
     /// Others that claimed an address of ours.
     pub address_conflicts: Counter,
     /// Routes asked for that do not exist.

@@ -66,6 +66,8 @@ pub enum Route {
 /// What a host has to tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostEvent {
+    /// A known next hop has another MAC: a router that took over, or a neighbour with another card. Templates with the old one are stale.
+    Moved(IpAddr),
     /// A next hop that routes waited for has answered; [`Host::next_hop`] says whose it is.
     Resolved(IpAddr),
     /// A next hop does not answer, or no longer.

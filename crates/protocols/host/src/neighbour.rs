@@ -306,6 +306,8 @@ impl Neighbours {
             {
                 self.replace(i, mac);
                 self.reachable(i, now);
+                counters.neighbours_moved.add(1);
+                self.event(HostEvent::Moved(ip), counters);
             }
             Some(NeighbourState::Reachable) if e.mac != mac => {
                 self.doubt(i, now, counters);

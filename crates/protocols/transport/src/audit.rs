@@ -29,6 +29,8 @@ impl<M: Memory> Endpoint<M> {
             let rows = rows(&self.msgs[slot * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]);
             if f.state == State::Free {
                 check("rows of a free slot", 0, rows.used.into());
+                let pieces = self.pieces[slot * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS].iter();
+                check("pieces of a free slot", 0, pieces.filter(|p| **p != 0).count() as u64);
                 let wiped = self.guards.get(slot).and_then(Option::as_ref).is_none_or(|g| g.is_wiped());
                 check("keys of a free slot", 0, u64::from(!wiped));
                 check(

@@ -79,6 +79,11 @@ pub struct Config {
     pub engine: u8,
     /// Mark data packets ECN-capable.
     pub ecn: bool,
+    /// Find out by what arrives when a path carries smaller packets than both interfaces do, with peers that do so as well. Costs
+    /// nothing where it does not.
+    pub mtu_discovery: bool,
+    /// How long a path whose largest packet was found is left in peace, before a larger one is tried again.
+    pub mtu_raise: Duration,
     /// First and last UDP port for flows that this side opens.
     pub ephemeral_udp_ports: (u16, u16),
     /// Congestion control.
@@ -114,6 +119,8 @@ impl Default for Config {
             half_open_max: 256,
             engine: 0,
             ecn: true,
+            mtu_discovery: true,
+            mtu_raise: Duration::from_secs(60),
             ephemeral_udp_ports: (32768, 60999),
             congestion: CongestionConfig::default(),
             security: None,
@@ -171,6 +178,7 @@ impl Config {
             ("keepalive", self.keepalive),
             ("keepalive_interval", self.keepalive_interval),
             ("stall_timeout", self.stall_timeout),
+            ("mtu_raise", self.mtu_raise),
             ("idle_timeout", self.idle_timeout.unwrap_or(self.dead_after)),
         ];
         if let Some((name, _)) = timers.into_iter().find(|(_, time)| time.as_nanos() == 0) {

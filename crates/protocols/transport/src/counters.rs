@@ -1,5 +1,6 @@
 //! What an endpoint counts.
 
+use crate::mtu::MtuNews;
 use barewire_base::counters;
 
 counters! {
@@ -59,9 +60,34 @@ counters! {
         peer_faults,
         /// Handshakes refused because their host has as many flows as it leaves to others.
         peer_share_refusals,
+        /// Flows whose large packets vanished, so that they fell back to small ones.
+        mtu_black_holes,
+        /// Probes for larger packets.
+        mtu_probes,
+        /// Probes for larger packets that were lost.
+        mtu_probes_lost,
+        /// Probes for larger packets that arrived: the flow goes on with that size.
+        mtu_raised,
+        /// Packets that carried a piece of a segment.
+        pieces_tx,
+        /// Pieces of segments that arrived.
+        pieces_rx,
         /// Handshakes answered with a cookie.
         retries_tx,
         /// Handshakes refused.
         rejects_tx,
+    }
+}
+
+impl Counters {
+    /// Counts what became of a path's MTU, if anything did.
+    #[inline]
+    pub(crate) fn count_mtu(&self, news: Option<MtuNews>) {
+        match news {
+            None => {}
+            Some(MtuNews::BlackHole) => self.mtu_black_holes.add(1),
+            Some(MtuNews::Raised) => self.mtu_raised.add(1),
+            Some(MtuNews::ProbeLost) => self.mtu_probes_lost.add(1),
+        }
     }
 }

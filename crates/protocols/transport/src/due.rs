@@ -91,9 +91,10 @@ impl<M: Memory> Endpoint<M> {
         if now >= f.tx.reorder_at {
             let floor = f.rtt.floor();
             let lost = f.tx.detect_lost(row(&mut self.segs, slot), now, floor);
-            self.counters.segments_lost.add(u64::from(lost));
-            if lost > 0 && f.not_ready_count == 0 {
+            self.counters.segments_lost.add(u64::from(lost.count));
+            if lost.count > 0 && f.not_ready_count == 0 {
                 f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+                self.counters.count_mtu(f.mtu.missed(now, lost.longest, f.rtt.smoothed()));
             }
         }
         if now >= f.retry_at {

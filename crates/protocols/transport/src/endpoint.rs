@@ -8,6 +8,7 @@ use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::memory::{Memory, RecvBuf, SendBuf};
+use crate::mtu::NarrowPaths;
 use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
@@ -103,6 +104,8 @@ pub struct FlowView {
     pub window: f32,
     /// Segments in flight.
     pub in_flight: u32,
+    /// Payload bytes of the largest packet that the path is known to carry, or not known not to.
+    pub payload_max: u16,
 }
 
 /// The address as datagrams show it: which link a link-local address is on, and a flow label, are matters of the socket.
@@ -127,6 +130,9 @@ pub struct Endpoint<M> {
     free: Vec<u32>,
     pub(crate) segs: Vec<Packed>,
     pub(crate) msgs: Vec<Packed>,
+    /// Which pieces of each segment of the window are here, where it came in pieces and not all are, below the row of its message.
+    pub(crate) pieces: Vec<u32>,
+    pub(crate) narrow_paths: NarrowPaths,
     pub(crate) out: OutMessages,
     pub(crate) events: VecDeque<Event>,
     events_max: usize,
@@ -184,6 +190,11 @@ pub(crate) fn row(table: &mut [Packed], slot: u32) -> &mut [Packed] {
     &mut table[slot as usize * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]
 }
 
+/// The part of the table of pieces that belongs to `slot`.
+pub(crate) fn pieces_row(table: &mut [u32], slot: u32) -> &mut [u32] {
+    &mut table[slot as usize * WINDOW_SEGMENTS..][..WINDOW_SEGMENTS]
+}
+
 impl<M: Memory> Endpoint<M> {
     /// An endpoint with all its tables allocated. `secret` keys connection ids and cookies: 32 bytes from the operating
     /// system, or from a seed in a simulation.
@@ -207,6 +218,8 @@ impl<M: Memory> Endpoint<M> {
             free: (0..config.flows_max).rev().collect(),
             segs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
             msgs: vec![[0; 2]; flows * WINDOW_SEGMENTS],
+            pieces: vec![0; flows * WINDOW_SEGMENTS],
+            narrow_paths: NarrowPaths::new(),
             out: OutMessages::new(config.send_messages_max),
             events: VecDeque::with_capacity(events_max),
             events_max,
@@ -299,6 +312,7 @@ impl<M: Memory> Endpoint<M> {
             cipher: self.cipher_of(f.id),
             window: f.cc.window(),
             in_flight: f.tx.in_flight,
+            payload_max: f.mtu.payload_max(),
         })
     }
 
@@ -587,8 +601,8 @@ impl<M: Memory> Endpoint<M> {
         true
     }
 
-    /// Packets have at most `mtu` bytes from now on. Flows whose segments were cut for more are reset, as their segments would never
-    /// arrive; says how many.
+    /// Packets have at most `mtu` bytes from now on. Segments that were cut for more travel in pieces. Flows whose peers take none are
+    /// reset, as their segments would never arrive, and so are flows that are not open yet; says how many.
     ///
     /// # Errors
     /// [`ConfigError`]: too few for a packet; nothing was done.
@@ -597,9 +611,13 @@ impl<M: Memory> Endpoint<M> {
         self.config.mtu = mtu;
         let mut ended = 0;
         for slot in 0..self.config.flows_max {
-            let f = &self.flows[slot as usize];
+            let f = &mut self.flows[slot as usize];
             let tag = if f.shield == Shield::Plain { 0 } else { msg::TAG_LEN as u16 };
-            let is_cut_for_more = f.mss + tag > self.config.mss(f.remote.is_ipv6());
+            let most = self.config.mss(f.remote.is_ipv6()) - tag;
+            if f.state == State::Open && f.pieces && f.mtu.cap(now, most) {
+                continue;
+            }
+            let is_cut_for_more = f.mss > most;
             if matches!(f.state, State::Connecting | State::Accepting | State::Open) && is_cut_for_more {
                 self.queue_last_reset(slot, CloseReason::Reset);
                 self.end(slot, now, CloseReason::LocalReset);
@@ -712,6 +730,9 @@ impl<M: Memory> Endpoint<M> {
         debug_assert_eq!(f.rx.open(), 0, "a flow retires with messages in its rows");
         let freed = f.rx.abandon(row(&mut self.msgs, slot), &mut self.memory, f.owner);
         self.recv_messages = self.recv_messages.saturating_sub(freed);
+        if std::mem::take(&mut f.rx.came_in_pieces) {
+            pieces_row(&mut self.pieces, slot).fill(0);
+        }
         f.route_retry_at = Instant::FAR_FUTURE;
         let peer = (f.remote, f.remote_cid);
         if f.remote_cid != 0 && self.by_remote.get(&peer) == Some(&slot) {

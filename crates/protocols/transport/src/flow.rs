@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::congestion::Congestion;
 use crate::event::ConnectFailure;
+use crate::mtu::PathMtu;
 use crate::path::PathSign;
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
@@ -10,6 +11,7 @@ use crate::security::guard::Shield;
 use crate::sender::{Fin, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_host::Template;
+use barewire_wire::msg::option;
 use std::net::SocketAddr;
 
 /// Names a flow of one endpoint. A number that is never used again while the endpoint lives.
@@ -69,6 +71,9 @@ pub(crate) struct Flow {
     pub is_accepted: bool,
     pub ordered: bool,
     pub mss: u16,
+    /// Both ends take segments in pieces.
+    pub pieces: bool,
+    pub mtu: PathMtu,
     pub first_seq: u32,
     pub cookie: [u8; 16],
     pub template: Option<Template>,
@@ -115,6 +120,9 @@ pub(crate) struct Flow {
     /// What the host is to be told, and when it was last told that the path is good.
     pub path: PathSign,
     pub proven_at: Instant,
+    /// Since when the peer has repeated itself without a proof that it hears us, and when it last asked for a sign of life.
+    pub repeats_since: Instant,
+    pub asked_at: Instant,
     /// Somebody said, without proof, why this attempt to connect is in vain.
     pub refused: Option<ConnectFailure>,
     /// Whether it is encrypted.
@@ -152,6 +160,8 @@ impl Flow {
             is_accepted: false,
             ordered: true,
             mss: 1,
+            pieces: false,
+            mtu: PathMtu::off(1),
             first_seq: 0,
             cookie: [0; 16],
             template: None,
@@ -182,6 +192,8 @@ impl Flow {
             unrouted: false,
             path: PathSign::Nothing,
             proven_at: Instant::ZERO,
+            repeats_since: Instant::FAR_FUTURE,
+            asked_at: Instant::ZERO,
             refused: None,
             shield: Shield::Plain,
             heard_at: Instant::ZERO,
@@ -189,6 +201,12 @@ impl Flow {
             keepalives: 0,
             used_at: Instant::ZERO,
         }
+    }
+
+    /// What a server answers of a flow's options, encryption aside.
+    pub(crate) fn answer_options(&self) -> u16 {
+        let unordered = if self.ordered { 0 } else { option::UNORDERED };
+        unordered | if self.pieces { option::PIECES } else { 0 }
     }
 
     /// Whether the application may still queue messages.
@@ -274,14 +292,17 @@ impl Flow {
                 self.control_due
                     || self.rx.ack_now
                     || self.repeat_due.is_some()
+                    || self.mtu.has_rest()
                     || (self.tx.wants_to_send() && self.window_is_open(now))
             }
         }
     }
 
-    /// Stays for a while longer to answer repeats: as long as a few of them take.
+    /// Stays for a while longer to answer repeats: as long as a few of them take, and as long as the peer may wait whose last
+    /// measure is from when the path was slower.
     pub(crate) fn linger(&mut self, now: Instant, at_least: Duration) {
-        self.give_up_at = now + at_least.max(self.rtt.timeout().saturating_mul(4));
+        self.give_up_at = now
+            + at_least.max(self.rtt.timeout().saturating_mul(4)).max(self.rtt.slowest().saturating_mul(4));
     }
 
     /// The peer has ended its half and has every message of ours; at most our own end is not acknowledged.

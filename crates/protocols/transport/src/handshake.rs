@@ -5,6 +5,7 @@ use crate::endpoint::{Endpoint, count_down};
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
+use crate::mtu::PathMtu;
 use crate::peers;
 use crate::receiver::Receiver;
 use crate::security::guard::Shield;
@@ -248,6 +249,7 @@ impl<M: Memory> Endpoint<M> {
         f.remote_cid = init.src_cid;
         f.ordered = init.options & option::UNORDERED == 0;
         f.mss = f.mss.min(init.mss);
+        f.pieces = self.config.mtu_discovery && init.options & option::PIECES != 0;
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
         if let Some((said, noise, peer)) = hands {
@@ -349,6 +351,7 @@ impl<M: Memory> Endpoint<M> {
         {
             return Verdict::Drop(DropReason::Malformed);
         }
+        f.pieces = self.config.mtu_discovery && accept.options & option::PIECES != 0;
         self.finish_connect(now, slot, accept.src_cid, accept.mss, header.seq, header.credit);
         let f = &mut self.flows[slot as usize];
         // Echoed, so that the server knows the round trip before its first segment.
@@ -380,6 +383,7 @@ impl<M: Memory> Endpoint<M> {
         self.by_remote.insert((f.remote, f.remote_cid), slot);
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
+        f.begin_path(now, &self.narrow_paths);
         let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
         self.events.push_back(Event::Connected {
             flow: f.id,
@@ -397,6 +401,7 @@ impl<M: Memory> Endpoint<M> {
     pub(crate) fn confirm(&mut self, now: Instant, slot: u32) {
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
+        f.begin_path(now, &self.narrow_paths);
         self.half_open -= 1;
         count_down(&mut self.half_open_at, f.listener);
         let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
@@ -557,6 +562,10 @@ impl<M: Memory> Endpoint<M> {
 
 fn become_open(f: &mut Flow, now: Instant, config: &Config) {
     f.state = State::Open;
+    f.mtu = match f.pieces {
+        true => PathMtu::new(f.mss, f.remote.is_ipv6(), f.shield != Shield::Plain),
+        false => PathMtu::off(f.mss),
+    };
     f.control_due = false;
     f.handshake_at = Instant::FAR_FUTURE;
     f.give_up_at = if f.closing { now + config.dead_after } else { Instant::FAR_FUTURE };

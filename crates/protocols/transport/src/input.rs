@@ -1,7 +1,7 @@
 //! Packets in.
 
 use crate::config::LATER_LEAVES;
-use crate::endpoint::{Endpoint, row};
+use crate::endpoint::{Endpoint, pieces_row, row};
 use crate::event::{CloseReason, Event};
 use crate::flow::{Repeat, State};
 use crate::handshake::echoed_rtt;
@@ -124,12 +124,18 @@ impl<M: Memory> Endpoint<M> {
             }
         } else {
             self.counters.acks_rx.add(1);
+            if header.flags & flag::ACK_NOW != 0 && newer {
+                self.flows[slot as usize].peer_asks(now, &self.config);
+            }
         }
         let f = &mut self.flows[slot as usize];
         if echo {
             f.rx.echo = header.stamp;
             f.rx.echo_at = now;
             f.rx.has_echo = true;
+        }
+        if f.mtu.has_news() {
+            f.tell_path(&mut self.narrow_paths);
         }
         self.after_progress(slot, now);
         self.touch(slot, now);
@@ -171,6 +177,10 @@ impl<M: Memory> Endpoint<M> {
             f.path_is_proven(now);
         }
         if outcome.acked > 0 {
+            f.mtu.arrived(outcome.longest);
+            if outcome.probe_arrived {
+                self.counters.count_mtu(f.mtu.probe_arrived(now, config.mtu_raise));
+            }
             if let Some(rtt) = rtt {
                 let limited = in_flight_before as f32 * 2.0 >= f.cc.window();
                 let base = f.rtt.base(config.congestion.target_queue.saturating_mul(2));
@@ -207,9 +217,10 @@ impl<M: Memory> Endpoint<M> {
         }
         if outcome.acked_resent || f.tx.has_holes() {
             let lost = f.tx.detect_lost(segs, now, f.rtt.floor());
-            self.counters.segments_lost.add(u64::from(lost));
-            if lost > 0 && f.not_ready_count == 0 {
+            self.counters.segments_lost.add(u64::from(lost.count));
+            if lost.count > 0 && f.not_ready_count == 0 {
                 f.cc.on_loss(&config.congestion, now, f.rtt.smoothed());
+                self.counters.count_mtu(f.mtu.missed(now, lost.longest, f.rtt.smoothed()));
             }
         }
         Verdict::Consumed
@@ -243,7 +254,14 @@ impl<M: Memory> Endpoint<M> {
                 *count + left <= max
             },
             traits,
-            Arrival { seq: header.seq, fin: header.flags & flag::FIN != 0, data, payload },
+            Arrival {
+                seq: header.seq,
+                fin: header.flags & flag::FIN != 0,
+                pieces: f.pieces.then(|| pieces_row(&mut self.pieces, slot)),
+                is_piece: header.flags & flag::PIECE != 0,
+                data,
+                payload,
+            },
             &mut |buf| {
                 counters.messages_received.add(1);
                 counters.bytes_received.add(u64::from(buf.len));
@@ -251,6 +269,9 @@ impl<M: Memory> Endpoint<M> {
                 delivered += 1;
             },
         );
+        if header.flags & flag::PIECE != 0 {
+            self.counters.pieces_rx.add(1);
+        }
         f.held += delivered;
         if f.rx.ended_unfinished() {
             self.counters.peer_faults.add(1);
@@ -278,6 +299,9 @@ impl<M: Memory> Endpoint<M> {
             Err(reason) => {
                 // Room that was asked for and not used.
                 *count = before_place;
+                if reason == DropReason::Duplicate && header.flags & flag::ACK_NOW != 0 {
+                    f.peer_repeats(now, self.config.gentle_period);
+                }
                 if reason == DropReason::NoCredit && f.rx.is_in_need {
                     self.press(now, owner);
                 }

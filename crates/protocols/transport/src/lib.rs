@@ -32,6 +32,7 @@ mod handshake;
 mod ids;
 mod input;
 mod memory;
+mod mtu;
 mod output;
 mod path;
 mod peers;

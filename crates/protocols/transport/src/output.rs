@@ -5,6 +5,7 @@ use crate::endpoint::{Endpoint, row};
 use crate::event::ConnectFailure;
 use crate::flow::{Flow, Repeat, State};
 use crate::memory::Memory;
+use crate::mtu::Part;
 use crate::security::guard::{Guard, Shield};
 use crate::sender::{self, Segment, stamp_of, units};
 use barewire_base::{Duration, Instant};
@@ -137,9 +138,9 @@ impl<M: Memory> Endpoint<M> {
                 let describe = f.rx.ack_now && f.rx.has_gaps();
                 if !describe
                     && f.state == State::Open
-                    && let Some((seq, seg)) = self.choose_segment(slot, now)
+                    && let Some((seq, seg, part)) = self.choose_segment(slot, now)
                 {
-                    return self.write_segment(slot, now, seq, seg, frame);
+                    return self.write_segment(slot, now, seq, seg, part, frame);
                 }
                 let f = &mut self.flows[slot as usize];
                 if f.control_due || f.rx.ack_now {
@@ -150,34 +151,71 @@ impl<M: Memory> Endpoint<M> {
         }
     }
 
-    /// The segment whose turn it is: a repeat, a lost one, a new one.
+    /// The segment whose turn it is, or the part of it: the rest of one, a repeat, a lost one, a new one.
     #[inline]
-    fn choose_segment(&mut self, slot: u32, now: Instant) -> Option<(u32, Segment)> {
+    fn choose_segment(&mut self, slot: u32, now: Instant) -> Option<(u32, Segment, Part)> {
         let f = &mut self.flows[slot as usize];
         let segs = row(&mut self.segs, slot);
+        if f.mtu.has_rest()
+            && let Some(next) = f.mtu.next(&f.tx, segs)
+        {
+            return Some(next);
+        }
         if let Some(repeat) = f.repeat_due.take() {
             let chosen = if f.not_ready_count > 0 {
                 f.tx.repeat_or_go_on(segs, &mut self.out, (f.mss, f.ordered), now)
             } else {
                 f.tx.repeat(segs, now, repeat == Repeat::Last)
             };
-            if chosen.is_some() {
-                return chosen;
+            if let Some((seq, seg)) = chosen {
+                // Nothing says that it is lost but the clock; a receiver that has no room says that it is not.
+                let missed = f.not_ready_count == 0;
+                let news = if missed { f.mtu.missed(now, seg.len, f.rtt.smoothed()) } else { None };
+                self.counters.count_mtu(news);
+                self.note_probe(slot, now);
+                return Some((seq, seg, self.flows[slot as usize].mtu.first(seq, &seg, false)));
             }
         }
         if !f.window_is_open(now) {
             return None;
         }
-        let chosen = f.tx.take_lost(segs, now);
-        let chosen = chosen.or_else(|| f.tx.take_new(segs, &mut self.out, f.mss, now))?;
+        let lost = f.tx.take_lost(segs, now);
+        let is_new = lost.is_none();
+        let (seq, seg) = lost.or_else(|| f.tx.take_new(segs, &mut self.out, f.mss, now))?;
+        let is_probe = is_new && f.mtu.wants_probe(now, seg.len);
+        if is_probe {
+            f.tx.mark_probe(segs, seq);
+            self.counters.mtu_probes.add(1);
+        }
+        let part = f.mtu.first(seq, &seg, is_probe);
         let window = f.cc.window();
         if window < 1.0 {
             f.pace_at = now + Duration::from_nanos((f.rtt.smoothed().as_nanos() as f32 / window) as u64);
         }
-        Some(chosen)
+        if f.tx.probe_gone {
+            self.note_probe(slot, now);
+        }
+        Some((seq, seg, part))
     }
 
-    fn write_segment(&mut self, slot: u32, now: Instant, seq: u32, seg: Segment, frame: &mut Frame) -> Turn {
+    /// Takes note of a probe for a larger packet that is lost.
+    pub(crate) fn note_probe(&mut self, slot: u32, now: Instant) {
+        let f = &mut self.flows[slot as usize];
+        if std::mem::take(&mut f.tx.probe_gone) {
+            let news = f.mtu.probe_lost(now, f.rtt.smoothed(), self.config.mtu_raise);
+            self.counters.count_mtu(news);
+        }
+    }
+
+    fn write_segment(
+        &mut self,
+        slot: u32,
+        now: Instant,
+        seq: u32,
+        seg: Segment,
+        part: Part,
+        frame: &mut Frame,
+    ) -> Turn {
         let config = &self.config;
         let f = &mut self.flows[slot as usize];
         let Some(template) = &f.template else {
@@ -187,7 +225,7 @@ impl<M: Memory> Endpoint<M> {
             Shield::Plain => (Kind::Data, 0),
             _ => (Kind::SealedData, TAG_LEN),
         };
-        let len = DATA_HEADER_LEN + usize::from(seg.len) + tag;
+        let len = DATA_HEADER_LEN + usize::from(part.len) + tag;
         if !lengthen(frame, template, len) {
             debug_assert!(false, "a frame holds a full segment");
             return Turn::Nothing;
@@ -197,17 +235,22 @@ impl<M: Memory> Endpoint<M> {
         let resent = seg.flags & sender::RESENT != 0;
         let fin = seg.flags & sender::FIN != 0;
         // A repeat asks for an answer at once: the peer may sit on an acknowledgement of what it has.
-        let mut flags = if resent { flag::ACK_NOW } else { 0 };
+        let mut flags = if resent && part.is_last { flag::ACK_NOW } else { 0 };
+        let offset = seg.offset + u32::from(part.at);
+        if part.is_piece {
+            flags |= flag::PIECE;
+            self.counters.pieces_tx.add(1);
+        }
         let data = if fin {
             flags |= flag::FIN;
             msg::Data { msg_id: 0, msg_len: 0, offset: 0 }
         } else {
             let m = self.out.get(seg.msg);
-            if !self.memory.read(m.buf, seg.offset, &mut packet[DATA_HEADER_LEN..len - tag]) {
+            if !self.memory.read(m.buf, offset, &mut packet[DATA_HEADER_LEN..len - tag]) {
                 // The owner is being torn down; its flows go with it.
                 return Turn::Nothing;
             }
-            msg::Data { msg_id: m.id, msg_len: m.buf.len, offset: seg.offset }
+            msg::Data { msg_id: m.id, msg_len: m.buf.len, offset }
         };
         fill_header(f, now, kind, flags, seq).emit(packet);
         data.emit(packet);
@@ -223,7 +266,9 @@ impl<M: Memory> Endpoint<M> {
         if f.retry_at == Instant::FAR_FUTURE {
             f.restart_retry(now, config);
         }
-        if resent {
+        if part.at > 0 {
+            // Counted with its first piece.
+        } else if resent {
             self.counters.segments_resent.add(1);
         } else {
             self.counters.segments_tx.add(1);
@@ -278,6 +323,9 @@ impl<M: Memory> Endpoint<M> {
         let header_len = template.header_len();
         let packet = &mut frame.data_mut()[header_len..];
         let mut options = if f.ordered { 0 } else { option::UNORDERED };
+        if self.config.mtu_discovery {
+            options |= option::PIECES;
+        }
         if let Some((guard, said)) = guard.and_then(|g| Some((g, g.said?))) {
             options = said.options;
             let (pattern, ciphers, rekey) = (said.pattern, said.ciphers, said.rekey);
@@ -309,7 +357,7 @@ impl<M: Memory> Endpoint<M> {
         }
         let header_len = template.header_len();
         let packet = &mut frame.data_mut()[header_len..];
-        let mut options = if f.ordered { 0 } else { option::UNORDERED };
+        let mut options = f.answer_options();
         if let Some(guard) = guard {
             options |= option::SECURE;
             secure::emit_accept(packet, &guard.message);

@@ -1,6 +1,7 @@
 //! What flows tell the host of the path to their peers, and what the host tells flows: next hops that are proven good, next
 //! hops from behind which nothing comes back, and datagrams of ours that nobody serves.
 
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::event::ConnectFailure;
 use crate::flow::{Flow, State};
@@ -29,9 +30,30 @@ impl Flow {
     /// The peer answered a packet of ours.
     #[inline]
     pub(crate) fn path_is_proven(&mut self, now: Instant) {
+        self.repeats_since = Instant::FAR_FUTURE;
         if now.since(self.proven_at) >= PROOF_INTERVAL || self.path == PathSign::Silent {
             self.path = PathSign::Proven;
             self.proven_at = now;
+        }
+    }
+
+    /// The peer repeats what it was answered: perhaps our answers do not arrive. Who only answers has no time-outs to tell him.
+    #[cold]
+    pub(crate) fn peer_repeats(&mut self, now: Instant, patience: Duration) {
+        if self.repeats_since == Instant::FAR_FUTURE {
+            self.repeats_since = now;
+        } else if now.since(self.repeats_since) >= patience {
+            self.path = PathSign::Silent;
+        }
+    }
+
+    /// The peer asks for a sign of life. Again before it is time: it did not hear the last one.
+    pub(crate) fn peer_asks(&mut self, now: Instant, config: &Config) {
+        let since = now.since(self.asked_at);
+        self.asked_at = now;
+        // Questions for credit come closer to each other.
+        if since >= config.keepalive_interval.div(2) && since < config.keepalive.div(2) {
+            self.path = PathSign::Silent;
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::config::{LATER_LEAVES, WINDOW_SEGMENTS, credit_cost};
 use crate::memory::{Memory, RecvBuf, Turn};
 use crate::sender::{Packed, before};
 use barewire_base::{DropReason, Instant};
-use barewire_wire::msg::{Data, SACK_RANGES_MAX};
+use barewire_wire::msg::{Data, PIECES, SACK_RANGES_MAX};
 
 const MASK: u32 = WINDOW_SEGMENTS as u32 - 1;
 
@@ -61,6 +61,9 @@ impl InMessage {
 pub(crate) struct Arrival<'a> {
     pub seq: u32,
     pub fin: bool,
+    /// Which pieces of each segment are here; `None`: the flow has no pieces.
+    pub pieces: Option<&'a mut [u32]>,
+    pub is_piece: bool,
     pub data: Data,
     pub payload: &'a [u8],
 }
@@ -111,6 +114,8 @@ pub(crate) struct Receiver {
     pub is_heard: bool,
     /// The last refusal for want of room was of a message that could have been handed over: who keeps room is in its way.
     pub is_in_need: bool,
+    /// A segment came in pieces, so that something may stand in their table.
+    pub came_in_pieces: bool,
 }
 
 /// What the rows of one flow hold.
@@ -161,6 +166,7 @@ impl Receiver {
             kept_bytes: 0,
             is_heard: false,
             is_in_need: false,
+            came_in_pieces: false,
         }
     }
 
@@ -249,7 +255,7 @@ impl Receiver {
         arrival: Arrival<'_>,
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<(), DropReason> {
-        let Arrival { seq, fin, data, payload } = arrival;
+        let Arrival { seq, fin, is_piece, pieces, .. } = arrival;
         let ahead = seq.wrapping_sub(self.next);
         if ahead >= WINDOW_SEGMENTS as u32 {
             self.ack_now = true;
@@ -263,12 +269,16 @@ impl Receiver {
             return Err(DropReason::Malformed);
         }
         if fin {
-            if before(seq, self.high) || !payload.is_empty() {
+            if before(seq, self.high) || !arrival.payload.is_empty() || is_piece {
                 return Err(DropReason::Malformed);
             }
             self.fin_seq = Some(seq);
-        } else {
-            self.place(msgs, memory, room, flow, seq, data, payload, deliver)?;
+        } else if is_piece && pieces.is_none() {
+            return Err(DropReason::Malformed);
+        } else if !self.place(msgs, memory, room, flow, Arrival { pieces, ..arrival }, deliver)? {
+            // More of it is to come.
+            self.is_heard = true;
+            return Ok(());
         }
 
         self.arrived[((seq & MASK) / 64) as usize] |= 1 << (seq % 64);
@@ -287,31 +297,54 @@ impl Receiver {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// True: the segment is here, all of it.
     fn place<M: Memory>(
         &mut self,
         msgs: &mut [Packed],
         memory: &mut M,
         room: &mut impl FnMut(Turn) -> bool,
         flow: FlowTraits,
-        seq: u32,
-        data: Data,
-        payload: &[u8],
+        arrival: Arrival<'_>,
         deliver: &mut impl FnMut(RecvBuf),
-    ) -> Result<(), DropReason> {
+    ) -> Result<bool, DropReason> {
+        let Arrival { seq, data, payload, is_piece, pieces, .. } = arrival;
         let FlowTraits { mss, ordered, owner, now, app_holds, leaves_room } = flow;
         let mss = u32::from(mss);
         if data.msg_id.wrapping_sub(self.msg_base) >= WINDOW_SEGMENTS as u32 {
             return Err(DropReason::OutOfWindow);
         }
         // Every segment but the last is full, so its offset follows from its number and nothing overlaps.
-        let index = data.offset / mss;
-        let expect = (data.msg_len - data.offset).min(mss);
-        if !data.offset.is_multiple_of(mss) || payload.len() as u32 != expect {
+        let (index, at) = (data.offset / mss, data.offset % mss);
+        let segment_len = (data.msg_len - (data.offset - at)).min(mss);
+        let here = match is_piece {
+            false if at == 0 && payload.len() as u32 == segment_len => Piece::ALL,
+            true => Piece::new(at, payload.len() as u32, segment_len, mss).ok_or(DropReason::Malformed)?,
+            false => return Err(DropReason::Malformed),
+        };
+        // Where a message ends no segment of it begins, but for that of an empty one.
+        if data.offset == data.msg_len && data.msg_len > 0 {
             return Err(DropReason::Malformed);
         }
-        let at = (data.msg_id & MASK) as usize;
-        let mut m = InMessage::unpack(msgs[at]);
+        let at_row = (data.msg_id & MASK) as usize;
+        let mut missing = here.these;
+        let mut row = None;
+        if let Some(pieces) = pieces
+            && (is_piece || self.came_in_pieces)
+        {
+            // Of one message: pieces of two must not make up one segment.
+            let known = &mut pieces[(seq & MASK) as usize];
+            let (of, bits) = (*known >> 16, *known as u16);
+            if bits != 0 && of != at_row as u32 {
+                return Err(DropReason::Malformed);
+            }
+            missing &= !bits;
+            if missing == 0 {
+                self.ack_now = true;
+                return Err(DropReason::Duplicate);
+            }
+            row = Some(known);
+        }
+        let mut m = InMessage::unpack(msgs[at_row]);
         match m.stage {
             Stage::Empty => {
                 let first_seq = seq.wrapping_sub(index);
@@ -385,7 +418,20 @@ impl Receiver {
         }
         let buf = RecvBuf { owner, offset: m.offset, len: m.len };
         memory.write(buf, data.offset, payload);
-        self.kept_bytes += payload.len() as u64;
+        // What comes again is no progress.
+        let new =
+            if is_piece { missing.count_ones() * mss.div_ceil(PIECES.into()) } else { payload.len() as u32 };
+        self.kept_bytes += u64::from(new);
+        if let Some(row) = row {
+            let bits = *row as u16 | here.these;
+            if bits & here.all != here.all {
+                self.came_in_pieces = true;
+                *row = (at_row as u32) << 16 | u32::from(bits);
+                msgs[at_row] = m.pack();
+                return Ok(false);
+            }
+            *row = 0;
+        }
         m.left -= 1;
         if m.left == 0 {
             m.stage = Stage::Complete;
@@ -395,7 +441,7 @@ impl Receiver {
                 m.stage = Stage::Delivered;
             }
         }
-        msgs[at] = m.pack();
+        msgs[at_row] = m.pack();
         loop {
             let at = (self.msg_base & MASK) as usize;
             let m = InMessage::unpack(msgs[at]);
@@ -405,7 +451,7 @@ impl Receiver {
                     self.kept -= 1;
                 }
                 Stage::Delivered => {}
-                Stage::Empty | Stage::Partial => return Ok(()),
+                Stage::Empty | Stage::Partial => return Ok(true),
             }
             msgs[at] = [0; 2];
             self.open -= 1;
@@ -452,6 +498,32 @@ impl Receiver {
     }
 }
 
+/// Pieces of a segment, as bits: those that came, and all of it.
+#[derive(Clone, Copy)]
+struct Piece {
+    these: u16,
+    all: u16,
+}
+
+impl Piece {
+    const ALL: Piece = Piece { these: u16::MAX, all: u16::MAX };
+
+    /// The pieces at `at` of a segment. `None`: they are cut where no sender cuts.
+    fn new(at: u32, len: u32, segment_len: u32, mss: u32) -> Option<Piece> {
+        let unit = mss.div_ceil(PIECES.into());
+        let end = at + len;
+        let is_cut_well = at.is_multiple_of(unit) && (end.is_multiple_of(unit) || end == segment_len);
+        if len == 0 || end > segment_len || !is_cut_well {
+            return None;
+        }
+        let bits = |units: u32| ((1u32 << units) - 1) as u16;
+        Some(Piece {
+            these: bits(end.div_ceil(unit)) & !bits(at / unit),
+            all: bits(segment_len.div_ceil(unit)),
+        })
+    }
+}
+
 /// What the receiving half has to know of its flow.
 #[derive(Clone, Copy)]
 pub(crate) struct FlowTraits {
@@ -479,6 +551,7 @@ mod tests {
         memory: HeapMemory,
         got: Vec<Vec<u8>>,
         ordered: bool,
+        pieces: Vec<u32>,
     }
 
     impl Rig {
@@ -489,9 +562,20 @@ mod tests {
                 memory: HeapMemory::new(0, 1 << 16),
                 got: vec![],
                 ordered,
+                pieces: vec![0; WINDOW_SEGMENTS],
             }
         }
         fn give(&mut self, i: u32, fin: bool, data: Data, payload: &[u8]) -> Result<(), DropReason> {
+            self.give_any(i, fin, data, payload, false)
+        }
+        fn give_any(
+            &mut self,
+            i: u32,
+            fin: bool,
+            data: Data,
+            payload: &[u8],
+            is_piece: bool,
+        ) -> Result<(), DropReason> {
             let seq = (u32::MAX - 3).wrapping_add(i);
             let mut bufs = vec![];
             let flow = FlowTraits {
@@ -507,7 +591,7 @@ mod tests {
                 &mut self.memory,
                 &mut |_| true,
                 flow,
-                Arrival { seq, fin, data, payload },
+                Arrival { seq, fin, data, payload, is_piece, pieces: Some(&mut self.pieces) },
                 &mut |b| bufs.push(b),
             );
             for b in bufs {
@@ -553,6 +637,37 @@ mod tests {
         rig.give(2, false, d(0, 250, 200), &[2; 50]).unwrap();
         rig.give(0, false, d(0, 250, 0), &[0; 100]).unwrap();
         assert_eq!(rig.got[0], [&[0u8; 100][..], &[1; 100], &[2; 50]].concat());
+    }
+
+    #[test]
+    fn a_segment_is_here_when_all_its_pieces_are() {
+        let mut rig = Rig::new(true);
+        // 100 bytes are 15 units of 7, but for the last of 2.
+        let piece = |rig: &mut Rig, i, at: u32, len: usize| {
+            rig.give_any(i, false, d(0, 150, i * 100 + at), &vec![i as u8 + 1; len], true)
+        };
+        for (at, len) in [(1, 7), (0, 8), (0, 0), (7, 94), (98, 3)] {
+            assert_eq!(piece(&mut rig, 0, at, len), Err(DropReason::Malformed), "{len} at {at}");
+        }
+        piece(&mut rig, 0, 7, 70).unwrap();
+        piece(&mut rig, 0, 0, 7).unwrap();
+        assert_eq!(piece(&mut rig, 0, 0, 49), Err(DropReason::Duplicate), "nothing new");
+        // Pieces of another message do not fill it.
+        assert_eq!(rig.give_any(0, false, d(7, 100, 77), &[9; 23], true), Err(DropReason::Malformed));
+        assert_eq!(rig.give(0, false, d(7, 100, 0), &[9; 100]), Err(DropReason::Malformed));
+        piece(&mut rig, 1, 0, 49).unwrap();
+        assert!(!rig.r.has_gaps() && rig.r.next == u32::MAX - 3 && rig.r.unacked == 0);
+        piece(&mut rig, 0, 77, 23).unwrap();
+        assert_eq!(rig.r.next, u32::MAX - 2);
+        assert_eq!(piece(&mut rig, 0, 77, 23), Err(DropReason::Duplicate));
+        // The whole of what came in part is as good as the rest.
+        rig.give(1, false, d(0, 150, 100), &[2; 50]).unwrap();
+        assert_eq!(rig.got, [[&[1u8; 100][..], &[2; 50]].concat()]);
+        assert!(rig.pieces.iter().all(|p| *p == 0));
+        // A segment where its message has ended would make up for one that is missing.
+        rig.give(3, false, d(1, 200, 100), &[4; 100]).unwrap();
+        assert_eq!(rig.give(4, false, d(1, 200, 200), &[]), Err(DropReason::Malformed));
+        assert_eq!(rig.give_any(2, true, d(0, 0, 0), b"", true), Err(DropReason::Malformed), "half an end");
     }
 
     #[test]

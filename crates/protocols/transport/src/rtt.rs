@@ -16,6 +16,9 @@ pub(crate) struct Rtt {
     /// The floor of long segments that were in flight alone: what a slow link takes its time to send is no queue.
     alone: Duration,
     alone_next: Duration,
+    /// The longest time-out lately: what the peer, which may have heard nothing since, still waits for.
+    slowest: Duration,
+    slowest_next: Duration,
     has_sample: bool,
 }
 
@@ -29,6 +32,9 @@ impl Rtt {
             floor_until: Instant::ZERO,
             alone: Duration::MAX,
             alone_next: Duration::MAX,
+            slowest: Duration::ZERO,
+            // A peer that has not measured yet waits as long as this.
+            slowest_next: initial.saturating_mul(3),
             has_sample: false,
         }
     }
@@ -39,6 +45,7 @@ impl Rtt {
             self.floor_next = rtt;
             self.alone = self.alone_next;
             self.alone_next = Duration::MAX;
+            self.slowest = std::mem::take(&mut self.slowest_next);
             self.floor_until = now + FLOOR_WINDOW;
         }
         if alone {
@@ -57,6 +64,12 @@ impl Rtt {
         let v = self.variation.as_nanos();
         self.variation = Duration::from_nanos(v - v / 4 + s.abs_diff(r) / 4);
         self.smoothed = Duration::from_nanos(s - s / 8 + r / 8);
+        self.slowest_next = self.slowest_next.max(self.timeout());
+    }
+
+    /// The longest [time-out](Self::timeout) of the last ten to twenty seconds.
+    pub(crate) fn slowest(&self) -> Duration {
+        self.slowest.max(self.slowest_next)
     }
 
     pub(crate) fn smoothed(&self) -> Duration {

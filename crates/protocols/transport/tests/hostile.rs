@@ -248,7 +248,7 @@ fn lies_on_a_busy_flow_end_no_other() {
         let mut data: Vec<u8> = (0..3).flat_map(|_| word(&mut prng).to_be_bytes()).collect();
         data.resize(data.len() + prng.below(1_400) as usize, 7);
         let header = msg::Header {
-            flags: prng.below(0x20) as u8 & !flag::NOT_READY,
+            flags: prng.below(0x40) as u8 & !flag::NOT_READY,
             seq,
             ack: word(&mut prng),
             stamp: word(&mut prng),

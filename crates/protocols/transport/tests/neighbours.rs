@@ -11,7 +11,8 @@ use barewire_wire::msg::{self, Kind};
 use barewire_wire::{EtherType, MacAddr, Protocol, arp, eth, icmpv4, ipv4};
 use common::*;
 use std::cell::RefCell;
-use std::net::Ipv4Addr;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
 /// Host `n` with MAC address `at`, which says nothing of itself.
@@ -245,6 +246,7 @@ fn a_flow_survives_that_its_peer_gets_another_card() {
         assert_eq!(s(&mut world, nodes[1]).received, sent + 60, "quiet {quiet}");
         let known = s(&mut world, nodes[0]).host.neighbours().next().unwrap();
         assert_eq!(known.mac, Some(MacAddr(mac(22))));
+        assert_eq!(s(&mut world, nodes[0]).host.counters().neighbours_moved.get(), 1);
     }
 }
 
@@ -431,4 +433,161 @@ fn only_who_saw_the_packet_may_say_that_it_was_in_vain() {
     assert_eq!(world.run_for(ms(100)), barewire_sim::Outcome::Done);
     assert_eq!(world.node::<Station>(a).connect_failures().len(), 1);
     assert_eq!(world.node::<Station>(a).closed_of(open_flow), []);
+}
+
+/// A router of one interface between the networks of two stations. What is not for itself it sends on to the station that has the
+/// address, whose MAC it was told.
+struct Router {
+    host: Host,
+    pool: Pool,
+    out: VecDeque<Frame>,
+    stations: Vec<([u8; 4], [u8; 6])>,
+    /// Whose frames it takes.
+    serves: Vec<[u8; 6]>,
+    forwarded: u64,
+}
+
+impl Router {
+    fn new(pool: &Pool, at: u8, announces: bool) -> Router {
+        let mut config = HostConfig::new(MacAddr(mac(at)));
+        config.ipv4 = vec![([10, 0, 1, 254].into(), 24), ([10, 0, 2, 254].into(), 24)];
+        config.ipv6 = vec![("fd01::fe".parse().unwrap(), 64), ("fd02::fe".parse().unwrap(), 64)];
+        let mut host = Host::new(config);
+        if announces {
+            host.announce();
+        }
+        let stations = vec![([10, 0, 1, 1], mac(1)), ([10, 0, 2, 2], mac(2))];
+        let serves = vec![mac(1), mac(2)];
+        Router { host, pool: pool.clone(), out: VecDeque::new(), stations, serves, forwarded: 0 }
+    }
+}
+
+impl Node for Router {
+    fn handle_frame(&mut self, now: Instant, mut frame: Frame) {
+        let me = self.host.config().mac.0;
+        let data = frame.data();
+        if !self.serves.iter().any(|mac| data.get(6..12) == Some(&mac[..])) {
+            return;
+        }
+        let is_for_me = data.get(..6) == Some(&me[..]);
+        // The last byte of an address tells the station, in both families.
+        let to = match (data.get(12..14), is_for_me) {
+            (Some([0x08, 0x00]), true) => data.get(30..34).and_then(|ip| ip.last()),
+            (Some([0x86, 0xdd]), true) if data.get(20) == Some(&17) => {
+                data.get(38..54).and_then(|ip| ip.last())
+            }
+            _ => None,
+        };
+        let station = to.and_then(|to| self.stations.iter().find(|(ip, _)| ip[3] == *to)).map(|s| s.1);
+        let Some(station) = station else {
+            self.host.handle_frame(now, &frame);
+            return;
+        };
+        frame.data_mut()[..6].copy_from_slice(&station);
+        frame.data_mut()[6..12].copy_from_slice(&me);
+        self.forwarded += 1;
+        self.out.push_back(frame);
+    }
+    fn handle_timeout(&mut self, now: Instant) {
+        self.host.handle_timeout(now);
+    }
+    fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
+        if let Some(frame) = self.out.pop_front() {
+            return Some(frame);
+        }
+        let mut frame = self.pool.alloc()?;
+        self.host.poll_transmit(now, &mut frame).then_some(frame)
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.out.is_empty() { self.host.poll_timeout() } else { Some(Instant::ZERO) }
+    }
+}
+
+/// Stations 1 and 2 in networks of their own, and two routers of which the second is in reserve.
+fn behind_a_router(seed: u64) -> (World, Vec<NodeId>, Star) {
+    let mut world = World::new(seed);
+    let pool = world.pool().clone();
+    let mut nodes = vec![];
+    for n in [1, 2] {
+        let mut station = station(&pool, n, n, 8);
+        let mut config = HostConfig::new(MacAddr(mac(n)));
+        config.ipv4 = vec![([10, 0, n, n].into(), 24)];
+        config.ipv6 = vec![(format!("fd0{n}::{n}").parse().unwrap(), 64)];
+        config.gateway4 = Some([10, 0, n, 254].into());
+        config.gateway6 = Some(format!("fd0{n}::fe").parse().unwrap());
+        station.host = Host::new(config);
+        nodes.push(world.add_node(station));
+    }
+    nodes.push(world.add_node(Box::new(Router::new(&pool, 11, true))));
+    nodes.push(world.add_node(Box::new(Router::new(&pool, 12, false))));
+    let macs = [mac(1), mac(2), mac(11), mac(12)];
+    let macs: Vec<_> = nodes.iter().copied().zip(macs).collect();
+    let star = world.star(&macs, &LinkConfig::perfect(us(20)));
+    // It says nothing before it takes over, and hears nothing.
+    world.set_link(star.links[3], LinkConfig::down());
+    (world, nodes, star)
+}
+
+/// The first router is gone without a word, for one station or both; the second has its addresses, and its own MAC.
+fn takes_over(v6: bool, announces: bool, quiet: bool, one_sided: bool) {
+    let (mut world, nodes, star) = behind_a_router(8);
+    let pool = world.pool().clone();
+    let (a, b) = (nodes[0], nodes[1]);
+    let (local, remote): (IpAddr, IpAddr) = match v6 {
+        false => ([10, 0, 1, 1].into(), [10, 0, 2, 2].into()),
+        true => ("fd01::1".parse().unwrap(), "fd02::2".parse().unwrap()),
+    };
+    let now = world.now();
+    let (local, remote) = (SocketAddr::new(local, 0), SocketAddr::new(remote, PORT));
+    let flow = s(&mut world, a).endpoint.connect(now, 0, local, remote, true, 1).unwrap();
+    world.run_while(secs(5), |w| w.node::<Station>(a).events.is_empty()).unwrap_done();
+    talk(&mut world, 3, &[(a, flow)], |_, _| {});
+    let mut second = Router::new(&pool, 12, announces);
+    if one_sided {
+        // Only the answers of the second station have to find another way.
+        second.serves = vec![mac(2)];
+        world.node_mut::<Router>(nodes[2]).serves = vec![mac(1)];
+    } else {
+        world.set_link(star.links[2], LinkConfig::down());
+    }
+    world.set_link(star.links[3], LinkConfig::perfect(us(20)));
+    world.restart(nodes[3], Box::new(second));
+    let before = s(&mut world, b).received;
+    if quiet {
+        // Only the questions for a sign of life tell.
+        assert_eq!(world.run_for(secs(20)), barewire_sim::Outcome::Done);
+    }
+    let start = world.now();
+    s(&mut world, a).send(flow, &message(7, 3_000), 7).unwrap();
+    let is_there = |w: &World| w.node::<Station>(a).endpoint.messages_under_way() == 0;
+    world.run_while(secs(6), |w| !is_there(w)).unwrap_done();
+    let took = world.now().since(start);
+    println!(
+        "v6 {v6}, announced {announces}, quiet {quiet}, one side {one_sided}: acknowledged after {took}"
+    );
+    assert!(took < secs(3), "{took}");
+    let sent = talk(&mut world, 3, &[(a, flow)], |_, _| {});
+    assert_eq!(world.run_for(secs(1)), barewire_sim::Outcome::Done);
+    assert_eq!(s(&mut world, b).received, before + 1 + sent);
+    assert!(world.node::<Router>(nodes[3]).forwarded > 0);
+    for (node, moves) in [(a, !one_sided), (b, true)] {
+        let host = &s(&mut world, node).host;
+        assert_eq!(host.counters().neighbours_moved.get(), u64::from(moves));
+        let known = host.neighbours().filter(|n| n.ip.is_ipv6() == v6).find(|n| n.mac.is_some());
+        assert_eq!(known.unwrap().mac, Some(MacAddr(mac(if moves { 12 } else { 11 }))));
+        assert_eq!(s(&mut world, node).closes(), []);
+    }
+}
+
+#[test]
+fn a_flow_survives_that_its_router_is_another() {
+    for v6 in [false, true] {
+        for announces in [false, true] {
+            for quiet in [false, true] {
+                for one_sided in [false, true] {
+                    takes_over(v6, announces, quiet, one_sided);
+                }
+            }
+        }
+    }
 }

@@ -315,7 +315,9 @@ impl<M: Memory> Stack<M> {
 
     fn drain_host_events(&mut self, now: Instant) {
         let mut changed = false;
-        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_)) = self.host.poll_event() {
+        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_) | HostEvent::Moved(_)) =
+            self.host.poll_event()
+        {
             changed = true;
         }
         if changed {

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 #[cfg(feature = "tokio")]
 mod later;
-mod reattach;
+pub(crate) mod reattach;
 mod wait;
 
 use reattach::Steady;
@@ -508,6 +508,9 @@ impl Client {
                         self.release_raw(flow, offset, len);
                         continue;
                     }
+                    if let Some(steady) = &mut self.steady {
+                        steady.receives();
+                    }
                     Event::Message(Inbound { home: self.home.number(), flow, offset, len })
                 }
                 Completion::Sent { flow, token, offset, delivered } => {
@@ -680,7 +683,12 @@ impl Client {
     /// [`flush`](Self::flush), send or wait. Another client's goes back there.
     #[inline]
     pub fn release(&mut self, message: Inbound) {
-        if message.home == self.home.number() {
+        let home = message.home;
+        let is_ours = home == self.home.number();
+        if let Some(steady) = &mut self.steady {
+            steady.releases((!is_ours).then_some(home));
+        }
+        if is_ours {
             let (flow, offset, len) = message.into_raw();
             self.release_raw(flow, offset, len);
         }

@@ -262,6 +262,8 @@ struct TransportTable {
     idle_timeout_s: Option<u64>,
     half_open_max: Option<u32>,
     ecn: Option<bool>,
+    mtu_discovery: Option<bool>,
+    mtu_raise_s: Option<u64>,
     target_queue_us: Option<u64>,
 }
 
@@ -479,6 +481,8 @@ impl Config {
         set(&mut c.keepalive_probes, t.keepalive_probes);
         set(&mut c.half_open_max, t.half_open_max);
         set(&mut c.ecn, t.ecn);
+        set(&mut c.mtu_discovery, t.mtu_discovery);
+        set(&mut c.mtu_raise, t.mtu_raise_s.map(barewire_base::Duration::from_secs));
         set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
         c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
         if let Some(rdma) = rdma {

@@ -40,6 +40,15 @@ fn values(
         say("port.drop", reason.as_str(), Counter, port.drops.get(reason));
     }
     let host = stack.host().counters();
+    for (name, counter) in [
+        ("neighbours_resolved", &host.neighbours_resolved),
+        ("neighbours_failed", &host.neighbours_failed),
+        ("neighbours_doubted", &host.neighbours_doubted),
+        ("neighbours_moved", &host.neighbours_moved),
+        ("address_conflicts", &host.address_conflicts),
+    ] {
+        say("host", name, Counter, counter.get());
+    }
     for &reason in DropReason::ALL {
         say("host.drop", reason.as_str(), Counter, host.drops.get(reason));
     }

@@ -8,8 +8,8 @@
 //! there again       the port is opened anew, in every engine; flows go on that were patient enough
 //! another MAC       the host follows, and asks its neighbours, by which they learn it
 //! a larger MTU      counted and told
-//! a smaller MTU     counted and told; flows whose segments were cut for the old one are reset, as those would never arrive, and
-//!                   new ones are cut for this one
+//! a smaller MTU     counted and told; flows send segments that were cut for the old one in pieces (those of peers that take none are
+//!                   reset, as their segments would never arrive), and new ones are cut for this one
 //! ```
 //! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
 //! daemon with an error.
@@ -323,7 +323,7 @@ impl LinkGuard {
                 let name = self.name.clone();
                 self.tell(&format!(
                     "interface {name} keeps its MTU of {mtu}: the daemon sends packets of {mtu}, and flows that were opened for more \
-                     are reset; hint: set interface.mtu to what the link always carries"
+                     send less at a time; hint: set interface.mtu to what the link always carries"
                 ));
                 Ok(())
             }

@@ -166,6 +166,7 @@ impl<M: Memory> Endpoint<M> {
     pub(crate) fn begin_secure(&mut self, slot: u32, way: Way) {
         let Some(security) = self.config().security.clone() else { return };
         let credit = self.config().credit_window();
+        let pieces = if self.config().mtu_discovery { option::PIECES } else { 0 };
         let f = &mut self.flows[slot as usize];
         f.shield = Shield::Pending;
         f.mss -= TAG_LEN as u16;
@@ -176,7 +177,7 @@ impl<M: Memory> Endpoint<M> {
             udp_port: f.remote.port(),
             src_cid: f.local_cid,
             mss: f.mss,
-            options: option::SECURE | if f.ordered { 0 } else { option::UNORDERED },
+            options: option::SECURE | if f.ordered { 0 } else { option::UNORDERED } | pieces,
             seq: f.first_seq,
             credit,
         };
@@ -327,7 +328,7 @@ impl<M: Memory> Endpoint<M> {
         let terms = Terms {
             src_cid: f.local_cid,
             mss: f.mss,
-            options: option::SECURE | if f.ordered { 0 } else { option::UNORDERED },
+            options: option::SECURE | f.answer_options(),
             seq: f.first_seq,
             credit,
             cipher: cipher.code(),
@@ -404,8 +405,8 @@ impl<M: Memory> Endpoint<M> {
         };
         let f = &self.flows[slot as usize];
         let terms = Terms::parse(&payload).ok().filter(|t| {
-            let same_options = t.options == said.options;
-            same_options
+            // A server that knows no pieces says nothing of them.
+            (t.options == said.options || t.options == said.options & !option::PIECES)
                 && (MSS_MIN..=f.mss).contains(&t.mss)
                 && is_rekey(t.rekey)
                 && t.cipher & said.ciphers != 0
@@ -422,9 +423,11 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::Malformed);
         };
         guard.arm(split, cipher);
+        let pieces = terms.options & option::PIECES != 0;
         let shield = if message.is_empty() { Shield::Sealed } else { Shield::Unconfirmed };
         (guard.message, guard.peer, guard.confirm_at) = (message, Some(peer), Instant::ZERO);
-        self.flows[slot as usize].shield = shield;
+        let f = &mut self.flows[slot as usize];
+        (f.shield, f.pieces) = (shield, pieces);
         self.counters.flows_encrypted.add(1);
         self.finish_connect(now, slot, terms.src_cid, terms.mss, terms.seq, terms.credit);
         Verdict::Consumed

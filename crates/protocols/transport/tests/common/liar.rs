@@ -269,7 +269,7 @@ impl Liar {
                 }
                 9 => self.fin(lie, next.wrapping_add(p.below(4) as u32)),
                 10 => self.lies[lie].peer_next = peer_next.wrapping_add(p.below(300) as u32),
-                11 => self.ack(lie, p.below(0x20) as u8),
+                11 => self.ack(lie, p.below(0x40) as u8),
                 12 => self.ack(lie, flag::NOT_READY),
                 13 => self.reset(lie),
                 14 => self.lies[lie].gone = true,

@@ -276,7 +276,7 @@ impl Default for ServeOptions {
 /// whose flow has ended, is dropped at its next await; so is one whose deadline has passed. Ends when the client is closed.
 ///
 /// # Errors
-/// [`ConnectError::DaemonGone`].
+/// [`ConnectError::DaemonGone`], and [`ConnectError::Listen`] when the daemon after this one has the port for somebody else.
 pub async fn serve<H, F>(
     listener: AsyncListener,
     options: ServeOptions,
@@ -295,6 +295,7 @@ where
                 while flows.try_join_next().is_some() {}
             }
             Ok(None) => return Ok(()),
+            Err(RecvError::NotListening(udp_port)) => return Err(ConnectError::Listen(udp_port)),
             Err(_) => return Err(ConnectError::DaemonGone),
         }
     }

@@ -2,7 +2,9 @@
 
 use super::state::State;
 use crate::client::Client;
+use crate::client::reattach::RETRY;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::io::Interest;
@@ -41,22 +43,66 @@ impl Shared {
     }
 }
 
-pub(super) fn start(client: Client) -> io::Result<Arc<Shared>> {
-    let bell = StdUnixStream::from(client.event_fd().try_clone_to_owned()?);
+/// The channel's descriptor, as tokio has it.
+fn bell_of(fd: BorrowedFd<'_>) -> io::Result<UnixStream> {
+    let bell = StdUnixStream::from(fd.try_clone_to_owned()?);
     bell.set_nonblocking(true)?;
-    let bell = UnixStream::from_std(bell)?;
+    UnixStream::from_std(bell)
+}
+
+pub(super) fn start(client: Client) -> io::Result<Arc<Shared>> {
+    let bell = bell_of(client.event_fd())?;
     let shared = Arc::new(Shared { state: Mutex::new(State::new(client)), poke: Notify::new() });
     tokio::spawn(drive(shared.clone(), bell));
     Ok(shared)
 }
 
-/// Takes events and wakes whom they are for, for as long as there are handles and a daemon.
-async fn drive(shared: Arc<Shared>, bell: UnixStream) {
+/// Serves the channel for as long as there are handles and a daemon, and finds the next daemon where the client outlives this one.
+async fn drive(shared: Arc<Shared>, mut bell: UnixStream) {
+    loop {
+        serve(&shared, &bell).await;
+        match find_daemon(&shared).await {
+            Some(next) => bell = next,
+            None => return,
+        }
+    }
+}
+
+/// Looks for a daemon until one is there. `None`: nobody wants one.
+async fn find_daemon(shared: &Arc<Shared>) -> Option<UnixStream> {
+    loop {
+        let attaching = {
+            let state = shared.lock();
+            if state.is_ended {
+                return None;
+            }
+            state.client.attaching()?
+        };
+        // Not under the lock: a daemon that starts may take its time to answer, and meanwhile others read what is here.
+        let attached = tokio::task::spawn_blocking(move || attaching.attach()).await;
+        if let Ok(Ok(attached)) = attached
+            && let Ok(bell) = bell_of(attached.channel.event_fd())
+        {
+            let mut state = shared.lock();
+            state.client.adopt(attached);
+            state.pump();
+            return Some(bell);
+        }
+        // Whatever the reason is: a daemon that starts refuses, too.
+        tokio::select! {
+            () = shared.poke.notified() => {}
+            () = tokio::time::sleep(RETRY) => {}
+        }
+    }
+}
+
+/// Takes events and wakes whom they are for, for as long as there are handles and this daemon.
+async fn serve(shared: &Arc<Shared>, bell: &UnixStream) {
     loop {
         let nap = {
             let mut state = shared.lock();
             state.pump();
-            if state.is_ended || state.gone {
+            if state.is_ended || state.gone || state.is_detached {
                 return;
             }
             let nap = state.client.prepare_sleep(None);

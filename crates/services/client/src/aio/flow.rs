@@ -111,7 +111,8 @@ impl Flow {
         })
     }
 
-    /// Sends a copy of `message` and waits until the peer's transport has all of it. False: the flow ended first.
+    /// Sends a copy of `message` and waits until the peer's transport has all of it. False: the flow ended first; where that is since the
+    /// daemon went, the message is among [`take_unconfirmed`](Self::take_unconfirmed).
     ///
     /// # Errors
     /// As [`send`](Self::send).
@@ -202,6 +203,16 @@ impl Flow {
     /// Why the flow ended; `None`: it has not.
     pub fn ended(&self) -> Option<CloseReason> {
         self.with(|state, flow| state.flows.get(&flow).and_then(|line| line.closed))
+    }
+
+    /// Messages that were under way on the flow when the daemon went ([`ClientConfig::reattach`](crate::ClientConfig::reattach)), in the order
+    /// in which they were sent: they may have arrived or not. Each is given once. Of a [`Caller`](super::Caller)'s flow they are requests
+    /// with their heads.
+    pub fn take_unconfirmed(&self) -> Vec<Vec<u8>> {
+        self.with(|state, flow| {
+            state.pump();
+            state.flows.get_mut(&flow).map(|line| std::mem::take(&mut line.unconfirmed)).unwrap_or_default()
+        })
     }
 
     pub(super) fn message(&self, inbound: Inbound) -> Message {

@@ -26,11 +26,13 @@ impl AsyncListener {
                         state.listeners.insert(token, Queue::new(udp_port));
                         Poll::Ready(Ok(token))
                     }
-                    Err(SendError::WouldBlock) => {
+                    Err(SendError::DaemonGone) if !state.outlives_daemon() => {
+                        Poll::Ready(Err(ConnectError::DaemonGone))
+                    }
+                    Err(_) => {
                         state.room.add(cx);
                         Poll::Pending
                     }
-                    Err(_) => Poll::Ready(Err(ConnectError::DaemonGone)),
                 }
             })
         })
@@ -64,10 +66,11 @@ impl AsyncListener {
         self.udp_port
     }
 
-    /// The next connection. `None` after [`AsyncClient::close`](super::AsyncClient::close).
+    /// The next connection. `None` after [`AsyncClient::close`](super::AsyncClient::close). With
+    /// [`ClientConfig::reattach`](crate::ClientConfig::reattach) it waits while there is no daemon, and takes connections of the next one.
     ///
     /// # Errors
-    /// [`RecvError::DaemonGone`].
+    /// [`RecvError::DaemonGone`], and [`RecvError::NotListening`] when the next daemon has the port for somebody else.
     pub async fn accept(&self) -> Result<Option<Flow>, RecvError> {
         poll_fn(|cx| {
             let accepted = self.handle.with(|state| {
@@ -77,6 +80,9 @@ impl AsyncListener {
                 match queue.waiting.pop_front() {
                     Some(flow) => Poll::Ready(Ok(Some(flow))),
                     None if is_gone => Poll::Ready(Err(RecvError::DaemonGone)),
+                    None if queue.answer == Some(false) => {
+                        Poll::Ready(Err(RecvError::NotListening(queue.udp_port)))
+                    }
                     None => {
                         queue.acceptors.add(cx);
                         Poll::Pending

@@ -12,6 +12,10 @@
 //! All futures are cancellation-safe: one that is dropped has either done its work or nothing. A `send` that was dropped has
 //! queued its message or not, a `recv` takes none, a `connect` is given up.
 //!
+//! With [`ClientConfig::reattach`] a client outlives its daemon: it looks for the next one by itself, and what waits for a flow or for a
+//! connection goes on waiting. Flows of the old daemon end with [`CloseReason::LocalReset`], and each has what of its messages may have
+//! arrived or not ([`Flow::take_unconfirmed`]). [`AsyncClient::daemon_event`] tells of it.
+//!
 //! All flows of a client share its memory. Messages that wait for a `recv` lie in it, so a flow that nobody takes messages from
 //! can hold back the others, as with [`Client`]. What must be independent attaches for itself.
 //!
@@ -47,7 +51,7 @@ pub use stream::ByteStream;
 use crate::client::{Client, ClientConfig};
 use crate::error::{CloseWaitError, WaitError};
 use crate::event::ConnectOptions;
-use crate::{AttachError, CloseReason, ConnectFailure};
+use crate::{AttachError, CloseReason, ConnectFailure, FlowId};
 use driver::Shared;
 use state::{Attempt, State};
 use std::future::poll_fn;
@@ -68,6 +72,40 @@ pub enum RecvError {
     /// The daemon is gone.
     #[error("the daemon is gone")]
     DaemonGone,
+    /// The daemon went, and the next one does not let us listen on this UDP port.
+    #[error("the next daemon does not let us listen on UDP port {0}: it is taken, or its limit is reached")]
+    NotListening(u16),
+}
+
+/// A message that was under way when the daemon went. It may have arrived or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unconfirmed {
+    /// The flow that it was sent on, which is no more.
+    pub flow: FlowId,
+    /// The message.
+    pub bytes: Vec<u8>,
+}
+
+/// What becomes of the daemon of a client that outlives it ([`ClientConfig::reattach`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DaemonEvent {
+    /// It is gone, and another is looked for.
+    Gone {
+        /// Flows that ended with it.
+        flows: usize,
+        /// Messages that may have arrived or not. Those of a flow that somebody has are there: [`Flow::take_unconfirmed`].
+        unconfirmed: usize,
+        /// Those of flows that nobody has any more, in the order in which they were sent.
+        unclaimed: Vec<Unconfirmed>,
+    },
+    /// Another is there.
+    Back,
+    /// It does not let a listener of ours listen: somebody else was quicker.
+    NotListening {
+        /// Its UDP port.
+        udp_port: u16,
+    },
 }
 
 /// Why an attempt to connect, or to listen, failed.
@@ -123,7 +161,7 @@ impl AsyncClient {
         AsyncClient::attach_with(&ClientConfig::new(name)).await
     }
 
-    /// Attaches. [`ClientConfig::spin`] and [`ClientConfig::reattach`] have no meaning here.
+    /// Attaches. [`ClientConfig::spin`] has no meaning here.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -131,7 +169,7 @@ impl AsyncClient {
     /// # Panics
     /// As [`attach`](Self::attach).
     pub async fn attach_with(config: &ClientConfig) -> Result<AsyncClient, AttachError> {
-        let config = ClientConfig { reattach: false, ..config.clone() };
+        let config = config.clone();
         // It connects and waits for the daemon's answer.
         let attached = tokio::task::spawn_blocking(move || Client::attach_with(&config)).await;
         match attached {
@@ -185,6 +223,33 @@ impl AsyncClient {
     /// [`ConnectError`].
     pub async fn listen(&self, udp_port: u16) -> Result<AsyncListener, ConnectError> {
         AsyncListener::open(&self.handle, udp_port).await
+    }
+
+    /// What becomes of the daemon, with [`ClientConfig::reattach`]: each event once, to one of those who ask. The last 64 wait for
+    /// somebody who does. `None` where there is nothing to wait for: the client does not outlive its daemon, which is gone.
+    pub async fn daemon_event(&self) -> Option<DaemonEvent> {
+        poll_fn(|cx| {
+            self.handle.with(|state| {
+                state.pump();
+                match state.next_daemon_event() {
+                    Some(event) => Poll::Ready(Some(event)),
+                    None if state.gone => Poll::Ready(None),
+                    None => {
+                        state.daemon_watchers.add(cx);
+                        Poll::Pending
+                    }
+                }
+            })
+        })
+        .await
+    }
+
+    /// Whether there is no daemon at the moment, and another is looked for.
+    pub fn is_detached(&self) -> bool {
+        self.handle.with(|state| {
+            state.pump();
+            state.is_detached
+        })
     }
 
     /// Ends everything in good order: listens no more, closes every flow, and waits until the peers have acknowledged all that

@@ -1,7 +1,7 @@
 //! What the channel's users share: flows, listeners, attempts to connect, and who waits for what.
 
 use super::flow::Flow;
-use super::{ConnectError, Handle, RecvError};
+use super::{ConnectError, DaemonEvent, Handle, RecvError, Unconfirmed};
 use crate::client::Client;
 use crate::error::SendError;
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound};
@@ -13,6 +13,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+
+/// Events of the daemon that nobody takes, at most: then the oldest goes.
+const DAEMON_EVENTS_MAX: usize = 64;
 
 /// Tasks that wait for the same.
 #[derive(Default)]
@@ -74,6 +77,8 @@ pub(crate) struct Line {
     pub fates: HashMap<u64, Wanted<bool>>,
     /// Requests that wait for an answer, by their number; `None`: the flow is not a caller's.
     pub calls: Option<HashMap<u64, Wanted<Inbound>>>,
+    /// Messages that were under way when the daemon went, in the order in which they were sent.
+    pub unconfirmed: Vec<Vec<u8>>,
 }
 
 impl Line {
@@ -109,7 +114,8 @@ impl Queue {
     }
 }
 
-type Opened = Result<(FlowId, SocketAddr, SocketAddr), ConnectFailure>;
+/// What became of an attempt. `None`: the daemon went before it said so.
+type Opened = Option<Result<(FlowId, SocketAddr, SocketAddr), ConnectFailure>>;
 
 pub(crate) struct State {
     pub client: Client,
@@ -124,11 +130,18 @@ pub(crate) struct State {
     pub closers: Waiting,
     pub is_asleep: bool,
     pub is_ended: bool,
+    /// The daemon is gone, for good.
     pub gone: bool,
+    /// The daemon is gone, and another is looked for.
+    pub is_detached: bool,
+    /// What nobody has taken yet, and who waits for it.
+    daemon_events: VecDeque<DaemonEvent>,
+    pub daemon_watchers: Waiting,
 }
 
 impl State {
-    pub fn new(client: Client) -> State {
+    pub fn new(mut client: Client) -> State {
+        client.keep_unread();
         State {
             client,
             flows: HashMap::new(),
@@ -140,6 +153,38 @@ impl State {
             is_asleep: false,
             is_ended: false,
             gone: false,
+            is_detached: false,
+            daemon_events: VecDeque::new(),
+            daemon_watchers: Waiting::default(),
+        }
+    }
+
+    /// Whether what the daemon cannot do now another may do later.
+    pub fn outlives_daemon(&self) -> bool {
+        !self.gone && self.client.is_steady()
+    }
+
+    pub fn next_daemon_event(&mut self) -> Option<DaemonEvent> {
+        self.daemon_events.pop_front()
+    }
+
+    fn tell(&mut self, event: DaemonEvent) {
+        if self.daemon_events.len() == DAEMON_EVENTS_MAX {
+            self.daemon_events.pop_front();
+        }
+        self.daemon_events.push_back(event);
+        self.daemon_watchers.wake();
+    }
+
+    /// A message of which nobody knows whether it arrived: its flow's affair, or, where nobody has a handle of that, the client's.
+    fn unconfirmed(&mut self, flow: FlowId, bytes: Vec<u8>) {
+        match self.flows.get_mut(&flow).filter(|line| !line.is_orphan) {
+            Some(line) => line.unconfirmed.push(bytes),
+            None => {
+                if let Some(DaemonEvent::Gone { unclaimed, .. }) = self.daemon_events.back_mut() {
+                    unclaimed.push(Unconfirmed { flow, bytes });
+                }
+            }
         }
     }
 
@@ -158,7 +203,7 @@ impl State {
         if self.client.sends_under_way() == 0 {
             self.closers.wake();
         }
-        if self.client.is_closed() && !self.gone {
+        if self.client.is_closed() && !self.client.is_detached() && !self.gone {
             self.gone = true;
             for line in self.flows.values_mut() {
                 line.wake_all();
@@ -167,6 +212,7 @@ impl State {
             self.listeners.values_mut().for_each(|l| l.acceptors.wake());
             self.room.wake();
             self.closers.wake();
+            self.daemon_watchers.wake();
         }
     }
 
@@ -187,13 +233,14 @@ impl State {
             Event::Connected { flow, token, local, remote } => {
                 self.flows.insert(flow, Line::default());
                 match self.attempts.get_mut(&token) {
-                    Some(wanted) => wanted.put(Ok((flow, local, remote))),
+                    Some(wanted) => wanted.put(Some(Ok((flow, local, remote)))),
                     None => self.forget(flow),
                 }
             }
             Event::ConnectFailed { token, reason, .. } => {
+                let is_detached = self.is_detached;
                 if let Some(wanted) = self.attempts.get_mut(&token) {
-                    wanted.put(Err(reason));
+                    wanted.put((!is_detached).then_some(Err(reason)));
                 }
             }
             Event::Accepted { flow, token, local, remote } => {
@@ -206,11 +253,28 @@ impl State {
                     None => self.reset(flow),
                 }
             }
-            Event::Listening { token, .. } | Event::ListenFailed { token, .. } => {
-                if let Some(queue) = self.listeners.get_mut(&token) {
-                    queue.answer = Some(matches!(event, Event::Listening { .. }));
-                    queue.acceptors.wake();
+            Event::Listening { token, udp_port } | Event::ListenFailed { token, udp_port } => {
+                let is_there = matches!(event, Event::Listening { .. });
+                let Some(queue) = self.listeners.get_mut(&token) else { return };
+                // There before: it is the next daemon that refuses.
+                let is_lost = queue.answer == Some(true) && !is_there;
+                queue.answer = Some(is_there);
+                queue.acceptors.wake();
+                if is_lost {
+                    self.tell(DaemonEvent::NotListening { udp_port });
                 }
+            }
+            Event::Detached { flows, unconfirmed } => {
+                self.is_detached = true;
+                self.tell(DaemonEvent::Gone { flows, unconfirmed, unclaimed: Vec::new() });
+                // Who waits for room to send on a flow learns that it has ended.
+                self.room.wake();
+            }
+            Event::Unconfirmed { flow, bytes, .. } => self.unconfirmed(flow, bytes),
+            Event::Reattached => {
+                self.is_detached = false;
+                self.tell(DaemonEvent::Back);
+                self.room.wake();
             }
             Event::Closed { flow, reason } => {
                 if let Some(line) = self.flows.get_mut(&flow) {
@@ -323,35 +387,42 @@ impl Future for Attempt {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let handle = self.handle.clone();
         let opened = handle.with(|state| {
-            state.pump();
-            let number = match self.asked {
-                Some((number, _)) => number,
-                None => {
-                    let number = state.next_number();
-                    let options = ConnectOptions { token: number, ..self.options.clone() };
-                    match state.client.connect(self.remote, &options) {
-                        Ok(id) => self.asked = Some((number, id)),
-                        Err(SendError::WouldBlock) => {
-                            state.room.add(cx);
-                            return Poll::Pending;
+            loop {
+                state.pump();
+                let number = match self.asked {
+                    Some((number, _)) => number,
+                    None => {
+                        let number = state.next_number();
+                        let options = ConnectOptions { token: number, ..self.options.clone() };
+                        match state.client.connect(self.remote, &options) {
+                            Ok(id) => self.asked = Some((number, id)),
+                            Err(SendError::DaemonGone) if !state.outlives_daemon() => {
+                                return Poll::Ready(Err(ConnectError::DaemonGone));
+                            }
+                            Err(_) => {
+                                state.room.add(cx);
+                                return Poll::Pending;
+                            }
                         }
-                        Err(_) => return Poll::Ready(Err(ConnectError::DaemonGone)),
+                        number
                     }
-                    number
-                }
-            };
-            let is_gone = state.gone;
-            let wanted = state.attempts.entry(number).or_insert_with(Wanted::new);
-            match wanted.got.take() {
-                Some(got) => {
-                    state.attempts.remove(&number);
-                    self.asked = None;
-                    Poll::Ready(got.map_err(ConnectError::Failed))
-                }
-                None if is_gone => Poll::Ready(Err(ConnectError::DaemonGone)),
-                None => {
-                    wanted.wait(cx);
-                    Poll::Pending
+                };
+                let is_gone = state.gone;
+                let wanted = state.attempts.entry(number).or_insert_with(Wanted::new);
+                match wanted.got.take() {
+                    Some(got) => {
+                        state.attempts.remove(&number);
+                        self.asked = None;
+                        if let Some(got) = got {
+                            return Poll::Ready(got.map_err(ConnectError::Failed));
+                        }
+                        // The daemon that was asked is gone: the next one is asked.
+                    }
+                    None if is_gone => return Poll::Ready(Err(ConnectError::DaemonGone)),
+                    None => {
+                        wanted.wait(cx);
+                        return Poll::Pending;
+                    }
                 }
             }
         });
@@ -363,8 +434,8 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         let Some((number, id)) = self.asked else { return };
         self.handle.with(|state| match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
-            Some(Ok((flow, ..))) => state.reset(flow),
-            Some(Err(_)) => {}
+            Some(Some(Ok((flow, ..)))) => state.reset(flow),
+            Some(_) => {}
             None => {
                 state.client.cancel(id);
             }

@@ -52,7 +52,7 @@ fn ended(e: RecvError) -> io::Error {
     let kind = match e {
         RecvError::Ended(crate::CloseReason::TimedOut | crate::CloseReason::Idle) => ErrorKind::TimedOut,
         RecvError::Ended(_) => ErrorKind::ConnectionReset,
-        RecvError::DaemonGone => ErrorKind::NotConnected,
+        RecvError::DaemonGone | RecvError::NotListening(_) => ErrorKind::NotConnected,
     };
     io::Error::new(kind, e)
 }

@@ -18,6 +18,9 @@ impl Client {
     /// As [`unlisten`](Client::unlisten).
     pub(crate) fn unlisten_later(&mut self, udp_port: u16) {
         self.calls.listening.retain(|p| *p != udp_port);
+        if let Some(steady) = &mut self.steady {
+            steady.unlistens(udp_port);
+        }
         self.owe(Request::Unlisten { udp_port });
     }
 

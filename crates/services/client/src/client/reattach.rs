@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
 
 /// How long after a failed attempt to attach the next one comes.
-const RETRY: Duration = Duration::from_millis(50);
+pub(crate) const RETRY: Duration = Duration::from_millis(50);
 
 /// A message whose fate the daemon has not told.
 struct Sent {
@@ -24,6 +24,14 @@ struct Sent {
     flow: FlowId,
     len: u32,
     token: u64,
+}
+
+/// The channel to a daemon that is gone.
+struct Retired {
+    home: Home,
+    channel: AppChannel,
+    /// Messages in it that were not released.
+    unread: u64,
 }
 
 /// What outlives a daemon.
@@ -36,8 +44,12 @@ pub(super) struct Steady {
     tokens: BTreeMap<u16, u64>,
     /// Ports to listen on again.
     listens: Vec<u16>,
-    /// The channel to the last daemon, for messages that came over it and were not read yet.
-    retired: Option<(Home, AppChannel)>,
+    /// Channels to daemons that are gone, the last one first, for messages that came over them and were not read yet.
+    retired: VecDeque<Retired>,
+    /// Such a channel stays for as long as one of its messages was not released, not only until the next daemon goes.
+    keeps_unread: bool,
+    /// Messages of the daemon that is there which were not released, where that is counted.
+    unread: u64,
     is_detached: bool,
     try_at: Instant,
 }
@@ -50,7 +62,9 @@ impl Steady {
             sent: 0,
             tokens: BTreeMap::new(),
             listens: Vec::new(),
-            retired: None,
+            retired: VecDeque::new(),
+            keeps_unread: false,
+            unread: 0,
             is_detached: false,
             try_at: Instant::ZERO,
         }
@@ -77,10 +91,45 @@ impl Steady {
         self.listens.retain(|p| *p != udp_port);
     }
 
-    /// Where a message lies that came over the channel to the last daemon.
+    /// Where a message lies that came over the channel to a daemon that is gone.
     pub(super) fn memory_of(&self, message: &Inbound) -> Option<&Region> {
-        let (home, channel) = self.retired.as_ref()?;
-        (home.number() == message.home).then(|| channel.recv_memory())
+        let of = |r: &&Retired| r.home.number() == message.home;
+        self.retired.iter().find(of).map(|r| r.channel.recv_memory())
+    }
+
+    /// A message came over the channel that is there.
+    #[inline]
+    pub(super) fn receives(&mut self) {
+        self.unread += 1;
+    }
+
+    /// A message was released: of the channel that is there, or of the one with this number.
+    pub(super) fn releases(&mut self, retired: Option<u32>) {
+        let Some(home) = retired else {
+            self.unread = self.unread.saturating_sub(1);
+            return;
+        };
+        if let Some(r) = self.retired.iter_mut().find(|r| r.home.number() == home) {
+            r.unread = r.unread.saturating_sub(1);
+        }
+        self.drop_read();
+    }
+
+    /// Lets go of channels that nobody needs.
+    fn drop_read(&mut self) {
+        match self.keeps_unread {
+            true => self.retired.retain(|r| r.unread > 0),
+            false => self.retired.truncate(1),
+        }
+    }
+}
+
+/// How to attach once more.
+pub(crate) struct Attaching(ClientConfig);
+
+impl Attaching {
+    pub(crate) fn attach(self) -> Result<Attached, AttachError> {
+        attach(&self.0.socket, &self.0.name, self.0.geometry)
     }
 }
 
@@ -111,6 +160,8 @@ impl Client {
             self.queued.push_back(Event::Unconfirmed { flow, token, bytes });
         }
         steady.listens = self.calls.orphan(&mut self.queued);
+        // One that was taken back and not answered is nobody's.
+        steady.listens.retain(|p| steady.tokens.contains_key(p));
         for flow in flows {
             self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
         }
@@ -135,8 +186,39 @@ impl Client {
             return Ok(false);
         }
         steady.try_at = now + RETRY.into();
-        let ClientConfig { socket, name, geometry, .. } = &steady.config;
-        let Attached { mut channel, control, welcome } = attach(socket, name, *geometry)?;
+        let attached = Attaching(steady.config.clone()).attach()?;
+        self.adopt(attached);
+        Ok(true)
+    }
+
+    /// What it takes to look for a daemon without this client, in another thread. `None` while there is one, and for clients that do not
+    /// outlive it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn attaching(&self) -> Option<Attaching> {
+        let steady = self.steady.as_ref().filter(|s| s.is_detached)?;
+        Some(Attaching(steady.config.clone()))
+    }
+
+    /// Whether the client outlives its daemon. Not in a child of the process that attached it.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_steady(&self) -> bool {
+        self.steady.is_some() && !self.channel.is_inherited()
+    }
+
+    /// Messages can be read for as long as they are not released, however many daemons go meanwhile. Who says so releases every message with
+    /// [`release`](Client::release).
+    #[cfg(feature = "tokio")]
+    pub(crate) fn keep_unread(&mut self) {
+        if let Some(steady) = &mut self.steady {
+            steady.keeps_unread = true;
+        }
+    }
+
+    /// Goes on over the channel to another daemon.
+    #[cold]
+    pub(crate) fn adopt(&mut self, attached: Attached) {
+        let Some(steady) = self.steady.as_mut().filter(|s| s.is_detached) else { return };
+        let Attached { mut channel, control, welcome } = attached;
         let home = Home::new();
         if let Some(waker) = channel.adopt_waker(&self.channel) {
             home.set_waker(waker);
@@ -148,8 +230,12 @@ impl Client {
         self.send_books = Buddy::new(channel.geometry().send_bytes as usize);
         self.shares = Shares::new(channel.geometry().sends_max());
         (self.addresses, self.mtu, self.number) = (welcome.addresses, welcome.mtu, welcome.application);
-        steady.retired =
-            Some((std::mem::replace(&mut self.home, home), std::mem::replace(&mut self.channel, channel)));
+        steady.retired.push_front(Retired {
+            home: std::mem::replace(&mut self.home, home),
+            channel: std::mem::replace(&mut self.channel, channel),
+            unread: std::mem::take(&mut steady.unread),
+        });
+        steady.drop_read();
         steady.is_detached = false;
         self._control = control;
         // What was released meanwhile was the old daemon's.
@@ -161,7 +247,6 @@ impl Client {
             self.calls.listens(udp_port, token, Fate::Told(token));
         }
         self.flush();
-        Ok(true)
     }
 
     /// Sleeps until it is time to look for a daemon again, for `left` at most, or until somebody rings. What came of it: an event, or
