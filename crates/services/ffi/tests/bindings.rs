@@ -282,7 +282,8 @@ fn each_client_with_each_server() {
     let scenarios = scenarios();
     assert!(scenarios.len() >= 18);
     for server in runners {
-        let memory = |mib| Geometry { send_bytes: mib << 20, recv_bytes: mib << 20, ..Geometry::DEFAULT };
+        let memory =
+            |mib: u32| Geometry { send_bytes: mib << 20, recv_bytes: mib << 20, ..Geometry::DEFAULT };
         let rig = Rig::start_with("bind", memory(256));
         let served = serve(server, &rig, "888");
         // Who fills the memory has less of it to fill.

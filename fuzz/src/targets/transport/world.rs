@@ -150,7 +150,9 @@ impl Station {
 
     /// Takes all events; says how many there were.
     fn drain(&mut self, now: Instant) -> usize {
-        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_) | HostEvent::Moved(_)) = self.host.poll_event() {
+        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_) | HostEvent::Moved(_)) =
+            self.host.poll_event()
+        {
             self.endpoint.routes_changed(now);
         }
         let mut events = 0;
