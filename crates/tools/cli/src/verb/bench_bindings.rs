@@ -16,11 +16,11 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(mut_arg("runs", |arg| arg.default_value("3")), after_help = "\
-Each language's program is made out of the packages that `make dist` leaves, and runs at both ends: through a daemon on each host, and over
-the language's own blocking TCP sockets on a twin of the same wire. Rust's rows are always there. A language whose tools or package are not
-here has a row that says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are asked for as any program of the language finds them
-(python3 imports it, NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. All take
-turns, run by run.
+Each language's program is made out of the packages that `make dist` leaves, and runs at both ends: through a daemon on each host, and
+over the language's own blocking TCP sockets on a twin of the same wire. Rust's rows are always there. A language whose tools or package
+are not here has a row that says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are asked for as any program of the language
+finds them (python3 imports it, NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp` two hosts with a link
+are made for the run, which needs root, and removed. All take turns, run by run.
 
   barewire bench bindings --languages python,go,node,java,csharp,cpp --json
   barewire bench bindings --languages cpp --over mem --window 1 --seconds 1")]
