@@ -61,8 +61,8 @@ fn frame_max(uri: &str, config: &PacketConfig, interface: &Interface, pool: &Poo
     }
     let frame_max = mtu.saturating_add(ETH_LEN);
     let chunk_room = pool.frame_max() as u32;
-    if most_received(frame_max) > chunk_room {
-        let fits = chunk_room.saturating_sub(most_received(ETH_LEN));
+    if most(frame_max) > chunk_room {
+        let fits = chunk_room.saturating_sub(most(ETH_LEN));
         return Err(unsupported(format!(
             "MTU {mtu} of `{name}` with chunks that hold an MTU of {fits}; hint: use a pool with a larger \
              chunk_len, or lower it: ip link set dev {name} mtu {fits}"
@@ -76,7 +76,8 @@ fn most(frame: u32) -> u32 {
     frame.saturating_add(VLAN_LEN)
 }
 
-/// The same of a received one, which a switch's program in the kernel may have put its tag before.
+/// The same of a received one, which a switch's program in the kernel may have put its tag before. Whether chunks have room for that, too,
+/// is for the switch to see to.
 fn most_received(frame: u32) -> u32 {
     most(frame).saturating_add(TAG_LEN as u32)
 }

@@ -10,7 +10,7 @@ use crate::learn::Learner;
 use crate::ports::Ports;
 use crate::pre::{LAG_HASH, Pre, Touched};
 use crate::prepared::Prepared;
-use crate::tag::Tag;
+use crate::tag::{Tag, VLAN_LEN};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Frame, Pool};
 use barewire_p4::ir::LearnListId;
@@ -73,6 +73,17 @@ fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewir
     uri.parse()
 }
 
+/// Whether frames of the pool have room for an interface's packets with what stands before those for the controller.
+fn has_room(room: usize, frame_max: u32, cpu: Option<u32>) -> Result<(), String> {
+    let most = frame_max as usize + VLAN_LEN + TAG_LEN as usize;
+    if cpu.is_none() || most <= room {
+        return Ok(());
+    }
+    Err(format!(
+        "packets for the controller come as up to {most} bytes, and frames hold {room}; hint: a larger --frame-bytes, or a smaller MTU"
+    ))
+}
+
 /// Tell a program in the kernel of the copies of multicast groups; `before` as for [`Kernel::set_copies`].
 fn set_copies(kernel: &mut Kernel, before: Option<&Kernel>, datapath: &Datapath, groups: Touched) {
     if !kernel.makes_copies() {
@@ -130,7 +141,16 @@ impl Plane {
         let socket = socket_at(interface, kernel.is_at_tc(), gso).map_err(|e| refuse(e.to_string()))?;
         let capture = self.capture.as_deref();
         self.ports.add(port, &socket, &self.pool, capture).map_err(|e| refuse(e.to_string()))?;
-        if let Err(why) = kernel.attach(port, interface) {
+        let slots = self.ports.slots().iter();
+        let frame_max =
+            slots.filter(|slot| slot.number() == port).map(|slot| slot.port().caps().frame_max).max();
+        let fits =
+            has_room(self.pool.frame_max(), frame_max.unwrap_or_default(), self.datapath.config().cpu_port);
+        let done = match fits {
+            Ok(()) => kernel.attach(port, interface).map(drop),
+            Err(why) => Err(format!("`{interface}`: {why}")),
+        };
+        if let Err(why) = done {
             self.ports.remove(port);
             return Err(refuse(why));
         }
@@ -491,5 +511,18 @@ impl Replica for Plane {
         if lost > 0 {
             each("digest_lost", lost);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_room_for_the_controllers_packets() {
+        let cpu = Some(64);
+        assert_eq!(has_room(1550, 1514, cpu), Ok(()));
+        assert!(has_room(1549, 1514, cpu).is_err_and(|why| why.contains("1550 bytes")));
+        assert_eq!(has_room(1549, 1514, None), Ok(()), "without a controller none comes");
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 const LEN: usize = TAG_LEN as usize;
 /// Where a socket puts a VLAN tag, and its length.
 const VLAN_AT: usize = 12;
-const VLAN_LEN: usize = 4;
+pub(crate) const VLAN_LEN: usize = 4;
 
 /// See [`barewire_p4_ebpf::tag`].
 #[derive(Clone, Copy)]
