@@ -53,6 +53,22 @@ const TC_INFO: usize = 16;
 /// The name of our filters.
 const NAME: &str = "barewire_p4";
 
+/// Takes the filter away that a killed process of ours left at an interface, and its discipline if nothing else is there; says whether
+/// there was one. Packets would meet it beside whatever comes there next, at any hook: so this is for all who attach, before they do.
+///
+/// # Errors
+/// The kernel's: it is there and cannot be taken away.
+pub fn remove_left(ifindex: u32) -> io::Result<bool> {
+    // Somebody is alive and has the place, or there is no such place in this kernel.
+    let Ok(mut filter) = Filter::place(ifindex) else { return Ok(false) };
+    if !matches!(filter.is_ours_there(), Ok(true)) {
+        return Ok(false);
+    }
+    filter.remove()?;
+    filter.made = true;
+    Ok(true)
+}
+
 /// A filter at an interface; it goes with this.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -60,33 +76,38 @@ pub(crate) struct Filter {
     ifindex: u32,
     /// The discipline is ours.
     made: bool,
-    /// One of a process that was killed was there.
-    pub replaced: bool,
+    /// The filter is ours.
+    placed: bool,
     _name: UnixDatagram,
 }
 
 impl Filter {
-    /// Puts a program at an interface's ingress.
+    /// The place at an interface, still without a filter.
     ///
     /// # Errors
-    /// The kernel's; `EADDRINUSE` when another process has one there, `EEXIST` when somebody else's filter has our place.
-    pub fn attach(program: RawFd, ifindex: u32) -> io::Result<Filter> {
+    /// The kernel's; `EADDRINUSE` when somebody has it.
+    fn place(ifindex: u32) -> io::Result<Filter> {
         let address = UnixAddr::from_abstract_name(format!("barewire-clsact-{ifindex}"))?;
         let name = UnixDatagram::bind_addr(&address)?;
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        let mut filter = Filter { socket, ifindex, made: false, replaced: false, _name: name };
+        Ok(Filter { socket, ifindex, made: false, placed: false, _name: name })
+    }
+
+    /// Puts a program at an interface's ingress.
+    ///
+    /// # Errors
+    /// The kernel's; `EADDRINUSE` when another process has one there, `EEXIST` when somebody else's filter has our place.
+    pub fn attach(program: RawFd, ifindex: u32) -> io::Result<Filter> {
+        let mut filter = Filter::place(ifindex)?;
         filter.made = match filter.qdisc(RTM_NEWQDISC, CREATE | EXCL) {
             Ok(()) => true,
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => false,
             Err(error) => return Err(error),
         };
-        if !filter.made && filter.is_ours_there()? {
-            filter.remove()?;
-            (filter.replaced, filter.made) = (true, true);
-        }
         filter.put(program, CREATE | EXCL)?;
+        filter.placed = true;
         Ok(filter)
     }
 
@@ -190,8 +211,10 @@ impl Filter {
 
 impl Drop for Filter {
     fn drop(&mut self) {
-        // The interface may be gone, and all of it with that.
-        let _ = self.remove();
+        // The interface may be gone, and all of it with that. A filter that was there before ours could be is somebody else's.
+        if self.placed {
+            let _ = self.remove();
+        }
         if self.made && matches!(self.is_used(), Ok(false)) {
             let _ = self.qdisc(RTM_DELQDISC, 0);
         }

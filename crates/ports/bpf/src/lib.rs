@@ -18,6 +18,7 @@ mod program;
 mod ring;
 mod sys;
 
+pub use clsact::remove_left;
 pub use holder::Holder;
 pub use link::{Hook, Link, XdpMode};
 pub use map::Map;

@@ -35,7 +35,7 @@ pub enum Hook {
     /// The traffic-control hook for what comes in (`tcx`, kernel 6.6). Others' programs there run before this one.
     TcIngress,
     /// The same without `tcx`: a filter of a `clsact` queueing discipline, behind all programs at `tcx`. If the process is killed it
-    /// stays, until the next of ours at the interface takes it away.
+    /// stays: see [`remove_left`](crate::remove_left).
     Clsact,
 }
 
@@ -92,10 +92,5 @@ impl Link {
         };
         // SAFETY: the attributes of BPF_LINK_UPDATE, without addresses.
         unsafe { sys::bpf(sys::LINK_UPDATE, &mut attr) }.map(drop)
-    }
-
-    /// Whether a program of a process that was killed stood there before and was taken away.
-    pub fn replaced(&self) -> bool {
-        matches!(&self.0, Kind::Filter(filter) if filter.replaced)
     }
 }

@@ -71,11 +71,18 @@ pub const TAG_LEN: usize = 32;
 /// See [`TAG_LEN`].
 pub const TAG_TYPE: [u8; 2] = [0x88, 0xb5];
 
-/// Finds the transport header of the frame that stands behind such a tag.
+/// Finds the transport header of the frame that stands behind such a tag; a VLAN tag that had come beside the frame may be in it.
 pub fn behind_tag(frame: &[u8]) -> Option<Transport> {
-    let (tag, inner) = frame.split_at_checked(TAG_LEN)?;
-    let found = transport(inner).filter(|_| tag[12..14] == TAG_TYPE)?;
-    Some(Transport { start: found.start.checked_add(TAG_LEN as u16)?, ..found })
+    let kind_at = |at: usize| frame.get(at..at + 2);
+    let is_tag = |at: usize| kind_at(at) == Some(&TAG_TYPE[..]);
+    let vlan = matches!(kind_at(12), Some([0x81, 0x00] | [0x88, 0xa8]));
+    let len = match (is_tag(12), vlan && is_tag(16)) {
+        (true, _) => TAG_LEN,
+        (_, true) => TAG_LEN + 4,
+        _ => return None,
+    };
+    let found = transport(frame.get(len..)?)?;
+    Some(Transport { start: found.start.checked_add(len as u16)?, ..found })
 }
 
 /// Writes the sum of the pseudo-header anew where an unfinished checksum is marked: whoever forwarded the frame may have changed

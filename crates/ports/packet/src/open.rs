@@ -1,6 +1,7 @@
 //! Opening: from what was asked for to a socket that is bound, with its rings.
 
 use crate::calls::{Inbox, Outbox};
+use crate::checksum::TAG_LEN;
 use crate::config::{PacketConfig, StampBy};
 use crate::interface::Interface;
 use crate::outgoing::{ETH_LEN, VLAN_LEN};
@@ -60,8 +61,8 @@ fn frame_max(uri: &str, config: &PacketConfig, interface: &Interface, pool: &Poo
     }
     let frame_max = mtu.saturating_add(ETH_LEN);
     let chunk_room = pool.frame_max() as u32;
-    if frame_max.saturating_add(VLAN_LEN) > chunk_room {
-        let fits = chunk_room.saturating_sub(ETH_LEN + VLAN_LEN);
+    if most(frame_max) > chunk_room {
+        let fits = chunk_room.saturating_sub(most(ETH_LEN));
         return Err(unsupported(format!(
             "MTU {mtu} of `{name}` with chunks that hold an MTU of {fits}; hint: use a pool with a larger \
              chunk_len, or lower it: ip link set dev {name} mtu {fits}"
@@ -73,6 +74,12 @@ fn frame_max(uri: &str, config: &PacketConfig, interface: &Interface, pool: &Poo
 /// Bytes of a frame, and of the VLAN tag that the kernel hands over beside it.
 fn most(frame: u32) -> u32 {
     frame.saturating_add(VLAN_LEN)
+}
+
+/// The same of a received one, which a switch's program in the kernel may have put its tag before. Whether chunks have room for that, too,
+/// is for the switch to see to.
+fn most_received(frame: u32) -> u32 {
+    most(frame).saturating_add(TAG_LEN as u32)
 }
 
 impl Opening<'_> {
@@ -107,7 +114,7 @@ impl Opening<'_> {
         let mut len = 0;
         // In the order in which the kernel lays them out.
         let rx_ring = (libc::PACKET_RX_RING, "setsockopt(PACKET_RX_RING)");
-        let rx_at = self.add_ring(rx_ring, (RX_NET_AT, most(rx_max), config.rx_ring), &mut len)?;
+        let rx_at = self.add_ring(rx_ring, (RX_NET_AT, most_received(rx_max), config.rx_ring), &mut len)?;
         let tx_ring = (libc::PACKET_TX_RING, "setsockopt(PACKET_TX_RING)");
         let tx_at = self.add_ring(tx_ring, (TX_DATA_AT, most(tx_max), config.tx_ring), &mut len)?;
         let mapping = match len {
@@ -130,7 +137,7 @@ impl Opening<'_> {
                     sys::stamp_messages(socket).map_err(self.failed("setsockopt(SO_TIMESTAMPNS)"))?;
                 }
                 sys::set_receive_buffer(socket, RECEIVE_BUFFER);
-                Receive::Calls(Box::new(Inbox::new(most(rx_max) as usize, config.vnet_hdr)))
+                Receive::Calls(Box::new(Inbox::new(most_received(rx_max) as usize, config.vnet_hdr)))
             }
         };
         let tx = match ring(tx_at, config.tx_ring) {

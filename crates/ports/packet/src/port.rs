@@ -1,7 +1,7 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::calls::{Arrival, Inbox, Outbox};
-use crate::checksum;
+use crate::checksum::{self, TAG_LEN, TAG_TYPE};
 use crate::config::{PacketConfig, StampBy};
 use crate::outgoing::{self, ETH_LEN, VLAN_LEN};
 use crate::ring::{Header, Ring, TX_DATA_AT};
@@ -424,8 +424,7 @@ impl Incoming<'_> {
         if bytes.len() < ETH_LEN as usize {
             return Err(DropReason::Truncated);
         }
-        let in_line = matches!(bytes[12..14], [0x81, 0x00] | [0x88, 0xa8]);
-        let most = if in_line { self.rx_max + VLAN_LEN as usize } else { self.rx_max };
+        let most = self.rx_max.saturating_add(beyond(bytes));
         if more || bytes.len() > most { Err(DropReason::TooLarge) } else { Ok(()) }
     }
 
@@ -556,6 +555,20 @@ impl Outgoing {
     }
 }
 
+/// How much longer than the interface's frames a frame may be: for a VLAN tag in it, and for what a switch's program in the kernel put
+/// before it.
+#[inline]
+fn beyond(frame: &[u8]) -> usize {
+    let vlan = |frame: &[u8]| match frame.get(12..14) {
+        Some([0x81, 0x00] | [0x88, 0xa8]) => VLAN_LEN as usize,
+        _ => 0,
+    };
+    match frame.split_at_checked(TAG_LEN) {
+        Some((tag, inner)) if tag[12..14] == TAG_TYPE => TAG_LEN + vlan(inner),
+        _ => vlan(frame),
+    }
+}
+
 /// The VLAN tag that was cut out of the frame, as it stood there.
 #[inline]
 fn tag_of(status: u32, tci: u16, tpid: u16) -> Option<[u8; 4]> {
@@ -675,5 +688,24 @@ impl Port for PacketPort {
 impl std::fmt::Debug for PacketPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.caps.description)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_make_frames_longer() {
+        let frame = |kind: [u8; 2]| [&[0; 12], &kind[..], &[0; 30]].concat();
+        let (plain, vlan) = (frame([8, 0]), frame([0x81, 0]));
+        let tag = |inner: &[u8]| {
+            let mut tag = [0; TAG_LEN];
+            tag[12..14].copy_from_slice(&TAG_TYPE);
+            [&tag[..], inner].concat()
+        };
+        assert_eq!([beyond(&plain), beyond(&vlan)], [0, 4]);
+        assert_eq!([beyond(&tag(&plain)), beyond(&tag(&vlan)), beyond(&tag(&[]))], [32, 36, 32]);
+        assert_eq!([beyond(&frame(TAG_TYPE)[..20]), beyond(&[0; 14])], [0, 0], "too short for one");
     }
 }

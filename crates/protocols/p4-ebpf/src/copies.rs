@@ -4,8 +4,8 @@ use crate::r#gen::{Gen, Made};
 use crate::{Reason, Target};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
-    ActionId, BinaryOp, CalcInput, Expr, FieldId, FieldRef, HashAlgorithm, HashSource, KeySource, NextNode,
-    Node, NodeId, ParserOp, Pipeline, Program, Stmt,
+    ActionId, BinaryOp, CalcInput, Expr, FieldId, FieldRef, HashAlgorithm, HashSource, HeaderRef, KeySource,
+    NextNode, Node, NodeId, ParserOp, Pipeline, Program, Stmt,
 };
 use num_traits::Zero;
 use std::collections::BTreeSet;
@@ -183,10 +183,9 @@ fn is_the_way_in(program: &Program, target: &Target, ingress: &Pipeline, field: 
         }
         _ => false,
     };
-    let kept = in_actions.chain(in_parsers).all(|stmt| {
-        let written = written_by(stmt);
-        written != Some(port) && (written != Some(field) || copies(stmt))
-    });
+    let kept = in_actions
+        .chain(in_parsers)
+        .all(|stmt| !may_write(program, stmt, port) && (!may_write(program, stmt, field) || copies(stmt)));
     let colours = program.meters.iter().filter_map(|meter| meter.result.as_ref()?.fixed());
     let kept = kept && colours.into_iter().all(|colour| colour != port && colour != field);
     if !kept || field == port {
@@ -209,16 +208,35 @@ fn is_the_way_in(program: &Program, target: &Target, ingress: &Pipeline, field: 
     })
 }
 
-/// The field that a statement writes, where it writes one.
-fn written_by(stmt: &Stmt) -> Option<FieldId> {
+/// Whether a statement may write a field, alone or with all of its header, or end the life of that.
+fn may_write(program: &Program, stmt: &Stmt, field: FieldId) -> bool {
+    // Which element of a stack it is, or which member of a union, is not looked at: metadata is neither.
+    let somewhere = program.headers.get(field.header.at()).is_none_or(|header| !header.metadata);
+    let header = |at: &HeaderRef| match at {
+        HeaderRef::Header(id) => *id == field.header,
+        _ => somewhere,
+    };
     match stmt {
         Stmt::Assign { dst, .. }
+        | Stmt::AssignVarbit { dst, .. }
         | Stmt::RegisterRead { dst, .. }
         | Stmt::Random { dst, .. }
         | Stmt::Hash { dst, .. }
-        | Stmt::Meter { dst: Some(dst), .. } => dst.fixed(),
-        Stmt::MarkToDrop { egress_spec, .. } => *egress_spec,
-        _ => None,
+        | Stmt::Meter { dst: Some(dst), .. }
+        | Stmt::ChecksumGet { dst, .. }
+        | Stmt::ChecksumVerify { dst, .. }
+        | Stmt::ChecksumGetState { dst, .. } => dst.fixed().map_or(somewhere, |dst| dst == field),
+        Stmt::MarkToDrop { egress_spec, mcast_grp } => [*egress_spec, *mcast_grp].contains(&Some(field)),
+        Stmt::CopyHeader { dst, .. } => header(dst),
+        Stmt::SetValid(at) | Stmt::SetInvalid(at) => header(at),
+        Stmt::CopyUnion { .. }
+        | Stmt::CopyStack { .. }
+        | Stmt::CopyUnionStack { .. }
+        | Stmt::Push { .. }
+        | Stmt::Pop { .. }
+        | Stmt::PushUnions { .. }
+        | Stmt::PopUnions { .. } => somewhere,
+        _ => false,
     }
 }
 
@@ -243,6 +261,55 @@ impl Gen<'_> {
                 Err(Reason::No(differ(self.program, self.target).err().unwrap_or("multicast")))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_p4::ir::{ChecksumUnitId, Header, HeaderId, HeaderTypeId, StackId};
+
+    #[test]
+    fn whole_headers_are_written_too() {
+        let mut program = Program::empty();
+        let at = program.headers.len();
+        for metadata in [true, false, false] {
+            let name = format!("{metadata}");
+            program.headers.push(Header {
+                name,
+                ty: HeaderTypeId::from(0),
+                metadata,
+                union: None,
+                length_exp: None,
+            });
+        }
+        let id = |place: usize| HeaderId::from(at + place);
+        let field = |place: usize| FieldId { header: id(place), field: 0 };
+        let whole = |place: usize| HeaderRef::Header(id(place));
+        let (stack, unit) = (StackId::from(0), ChecksumUnitId::from(0));
+        let zero = Expr::Int(Zero::zero());
+        let copy = Stmt::CopyHeader { dst: whole(1), src: whole(2) };
+        let in_stack = |value| Stmt::Assign {
+            dst: FieldRef { header: HeaderRef::StackElement(stack, Box::new(Expr::Param(0))), field: 0 },
+            value,
+        };
+        // Each with whether it may write the fields of metadata, of a header, and of another one.
+        let cases = [
+            (copy, [false, true, false]),
+            (Stmt::SetInvalid(whole(2)), [false, false, true]),
+            (Stmt::CopyHeader { dst: whole(0), src: whole(2) }, [true, false, false]),
+            (Stmt::CopyStack { dst: stack, src: stack }, [false, true, true]),
+            (Stmt::Push { stack, count: 1 }, [false, true, true]),
+            (Stmt::Pop { stack, count: 1 }, [false, true, true]),
+            (in_stack(zero.clone()), [false, true, true]),
+            (Stmt::ChecksumGet { unit, dst: field(0).into() }, [true, false, false]),
+            (Stmt::ChecksumVerify { unit, dst: field(2).into(), equals: zero }, [false, false, true]),
+            (Stmt::NoOp, [false; 3]),
+        ];
+        for (stmt, expected) in cases {
+            let found = [0, 1, 2].map(|place| may_write(&program, &stmt, field(place)));
+            assert_eq!(found, expected, "{stmt:?}");
         }
     }
 }

@@ -250,6 +250,8 @@ pub const MAX_DIGEST: u32 = 400;
 pub const MAX_GROUPS: u32 = 4096;
 /// The most copies of a packet.
 pub const MAX_COPIES: u32 = 64;
+/// Bytes of a list of them: how many, and their interfaces.
+pub const COPIES_LEN: u32 = 4 + 4 * MAX_COPIES;
 
 fn map(name: &str, kind: MapKind, key: u32, value: u32, entries: u32) -> MapSpec {
     MapSpec {
@@ -372,7 +374,7 @@ impl Shape {
         let inner = Some(Box::new(map("copies", MapKind::DevMap, 4, 4, MAX_COPIES)));
         self.maps.push(MapSpec { inner, ..map("broadcast", MapKind::HashOfMaps, 4, 4, MAX_GROUPS) });
         self.broadcast = Some(self.maps.len() - 1);
-        self.maps.push(map("copies", MapKind::Hash, 4, 4 + 4 * MAX_COPIES, MAX_GROUPS));
+        self.maps.push(map("copies", MapKind::Hash, 4, COPIES_LEN, MAX_GROUPS));
         self.copies = Some(self.maps.len() - 1);
     }
 }

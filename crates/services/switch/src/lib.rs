@@ -53,3 +53,4 @@ pub mod server;
 pub mod source;
 pub mod stf;
 pub mod store;
+mod tag;

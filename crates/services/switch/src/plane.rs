@@ -8,8 +8,9 @@ use crate::datapath::{Datapath, Output, finish_checksum};
 use crate::kernel::{Fold, Kernel};
 use crate::learn::Learner;
 use crate::ports::Ports;
-use crate::pre::{LAG_HASH, Pre};
+use crate::pre::{LAG_HASH, Pre, Touched};
 use crate::prepared::Prepared;
+use crate::tag::{Tag, VLAN_LEN};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Frame, Pool};
 use barewire_p4::ir::LearnListId;
@@ -17,6 +18,7 @@ use barewire_p4_ebpf::maps::TAG_LEN;
 use barewire_p4_state::ProgramState;
 use barewire_port::PortUri;
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,13 +42,10 @@ pub struct Plane {
     tag: Option<Tag>,
     /// Grows when the kernel's descriptors change.
     generation: u64,
-}
-
-/// See [`barewire_p4_ebpf::tag`].
-#[derive(Clone, Copy)]
-struct Tag {
-    secret: [u8; 16],
-    before: [u8; TAG_LEN as usize],
+    /// Why a program that is one for the kernel is not there.
+    not_in_kernel: Option<String>,
+    /// Where the last program stood, while there is none in the kernel: ports and interfaces.
+    left: Vec<(u32, String)>,
 }
 
 // The socket has to know it, as it looks for checksums behind it.
@@ -74,6 +73,37 @@ fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewir
     uri.parse()
 }
 
+/// Whether frames of the pool have room for an interface's packets with what stands before those for the controller.
+fn has_room(room: usize, frame_max: u32, cpu: Option<u32>) -> Result<(), String> {
+    let most = frame_max as usize + VLAN_LEN + TAG_LEN as usize;
+    if cpu.is_none() || most <= room {
+        return Ok(());
+    }
+    Err(format!(
+        "packets for the controller come as up to {most} bytes, and frames hold {room}; hint: a larger --frame-bytes, or a smaller MTU"
+    ))
+}
+
+/// Tell a program in the kernel of the copies of multicast groups; `before` as for [`Kernel::set_copies`].
+fn set_copies(kernel: &mut Kernel, before: Option<&Kernel>, datapath: &Datapath, groups: Touched) {
+    if !kernel.makes_copies() {
+        return;
+    }
+    let (pre, cpu) = (&datapath.pre, datapath.config().cpu_port);
+    let groups: BTreeSet<u32> = match groups {
+        Touched::None => return,
+        Touched::One(group) => BTreeSet::from([group]),
+        Touched::All => pre.group_numbers().chain(kernel.groups_with_copies()).collect(),
+    };
+    for group in groups {
+        let mut ports = Vec::new();
+        pre.replicate(group, LAG_HASH, &mut |port, _| ports.push(port));
+        if let Err(error) = kernel.set_copies(group, &ports, cpu, before) {
+            kernel.failed(&error);
+        }
+    }
+}
+
 impl Plane {
     /// A plane of its parts.
     pub fn new(datapath: Datapath, ports: Ports, pool: Pool, capture: Option<PathBuf>) -> Plane {
@@ -87,6 +117,8 @@ impl Plane {
             look_at: Instant::ZERO,
             tag: None,
             generation: 0,
+            not_in_kernel: None,
+            left: Vec::new(),
         }
     }
 
@@ -109,29 +141,27 @@ impl Plane {
         let socket = socket_at(interface, kernel.is_at_tc(), gso).map_err(|e| refuse(e.to_string()))?;
         let capture = self.capture.as_deref();
         self.ports.add(port, &socket, &self.pool, capture).map_err(|e| refuse(e.to_string()))?;
-        if let Err(why) = kernel.attach(port, interface) {
+        let slots = self.ports.slots().iter();
+        let frame_max =
+            slots.filter(|slot| slot.number() == port).map(|slot| slot.port().caps().frame_max).max();
+        let fits =
+            has_room(self.pool.frame_max(), frame_max.unwrap_or_default(), self.datapath.config().cpu_port);
+        let done = match fits {
+            Ok(()) => kernel.attach(port, interface).map(drop),
+            Err(why) => Err(format!("`{interface}`: {why}")),
+        };
+        if let Err(why) = done {
             self.ports.remove(port);
             return Err(refuse(why));
         }
-        self.set_copies(None);
+        self.set_copies(Touched::All);
         Ok(())
     }
 
-    /// Tell the kernel of the copies of a multicast group, or of all.
-    fn set_copies(&mut self, group: Option<u32>) {
-        let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.makes_copies()) else { return };
-        let pre = &self.datapath.pre;
-        let groups = match group {
-            Some(group) => vec![group],
-            None => pre.group_numbers().chain(kernel.groups_with_copies()).collect(),
-        };
-        let cpu = self.datapath.config().cpu_port;
-        for group in groups {
-            let mut ports = Vec::new();
-            pre.replicate(group, LAG_HASH, &mut |port, _| ports.push(port));
-            if let Err(error) = kernel.set_copies(group, &ports, cpu) {
-                kernel.failed(&error);
-            }
+    /// Tell the kernel of the copies of multicast groups.
+    fn set_copies(&mut self, groups: Touched) {
+        if let Some(kernel) = &mut self.kernel {
+            set_copies(kernel, None, &self.datapath, groups);
         }
     }
 
@@ -139,16 +169,16 @@ impl Plane {
     #[inline]
     pub fn receive(&mut self, now: Instant, port: u32, mut frame: Frame) {
         if let (Some(tag), Some(cpu)) = (&self.tag, self.datapath.config().cpu_port)
-            && frame.data().starts_with(&tag.before)
+            && tag.is_before(frame.data())
         {
             // A controller has no card that would finish a checksum.
             if !finish_checksum(&mut frame) {
                 return self.datapath.drop_now(DropReason::UnfinishedChecksum);
             }
-            if frame.pull_front(tag.before.len()) {
-                Output::push(&mut self.ports, cpu, frame);
+            if !tag.take_from(&mut frame) {
+                return self.datapath.drop_now(DropReason::Truncated);
             }
-            return;
+            return Output::push(&mut self.ports, cpu, frame);
         }
         self.datapath.receive(now, port, frame, &mut self.ports);
     }
@@ -185,6 +215,25 @@ impl Plane {
             self.ports.replace(port, &socket_at(interface, at_tc, gso)?, &self.pool)?;
         }
         Ok(())
+    }
+
+    /// A program is in the kernel again: it stands where the last one stood before there was none.
+    fn stand_again(&mut self) {
+        let gso = self.datapath.config().pass_offloads;
+        for (port, interface) in std::mem::take(&mut self.left) {
+            let Some(kernel) = &mut self.kernel else { return };
+            let is_there = self.ports.slots().iter().any(|slot| slot.number() == port);
+            if !is_there {
+                continue;
+            }
+            let done = socket_at(&interface, kernel.is_at_tc(), gso)
+                .and_then(|socket| self.ports.replace(port, &socket, &self.pool))
+                .map_err(|error| error.to_string())
+                .and_then(|()| kernel.attach(port, &interface));
+            if let Err(why) = done {
+                self.not_in_kernel = Some(why);
+            }
+        }
     }
 
     /// Look, not often, whether the kernel's program stands at the right hook.
@@ -261,7 +310,7 @@ impl Plane {
             count += 1;
         }
         if count > 0 {
-            self.set_copies(None);
+            self.set_copies(Touched::All);
         }
         count
     }
@@ -289,14 +338,19 @@ impl Replica for Plane {
         }
     }
 
-    fn install_kernel(&mut self, mut kernel: Option<Box<Kernel>>) {
+    fn install_kernel(&mut self, kernel: Result<Option<Box<Kernel>>, String>) {
         self.generation += 1;
+        let (mut kernel, why) = match kernel {
+            Ok(kernel) => (kernel, None),
+            Err(why) => (None, Some(why)),
+        };
+        self.not_in_kernel = why;
         if let Some(new) = &mut kernel {
             if let Some(cpu) = self.datapath.config().cpu_port {
-                let made = |secret| Tag { secret, before: barewire_p4_ebpf::tag(secret) };
-                match self.tag.map_or_else(|| barewire_engine::random().map(made), Ok) {
+                match self.tag.map_or_else(|| barewire_engine::random().map(Tag::new), Ok) {
                     Ok(tag) => {
                         self.tag = Some(tag);
+                        self.ports.hide(tag);
                         new.set_controller(cpu, tag.secret);
                     }
                     // Packets for the controller would be known by what everybody knows.
@@ -310,6 +364,8 @@ impl Replica for Plane {
             new.choose(config.hook, config.pass_offloads);
             if let Some(old) = &mut self.kernel {
                 let was_at_tc = old.is_at_tc();
+                // Its first packet may be one for a group.
+                set_copies(new, Some(old), &self.datapath, Touched::All);
                 new.take_over(old);
                 self.kernel = kernel;
                 if let Some(kernel) = &self.kernel
@@ -317,15 +373,25 @@ impl Replica for Plane {
                 {
                     let _ = self.set_sockets(!was_at_tc);
                 }
-                return self.set_copies(None);
+                return self.set_copies(Touched::All);
             }
+        } else if let Some(old) = &self.kernel {
+            let left = old.interfaces().map(|(port, interface, _)| (port, interface.to_owned())).collect();
+            if old.is_at_tc() {
+                // Nobody will mark packets. The sockets first: some packets go twice then, which is better than none.
+                let _ = self.set_sockets(false);
+            }
+            self.left = left;
         }
         self.kernel = kernel;
-        self.set_copies(None);
+        if self.kernel.is_some() {
+            self.stand_again();
+        }
+        self.set_copies(Touched::All);
     }
 
-    fn pre_changed(&mut self, group: Option<u32>) {
-        self.set_copies(group);
+    fn pre_changed(&mut self, groups: Touched) {
+        self.set_copies(groups);
     }
 
     fn fold(&mut self, what: &Fold) {
@@ -389,7 +455,7 @@ impl Replica for Plane {
         if let Some(kernel) = &mut self.kernel {
             kernel.detach(port);
         }
-        self.set_copies(None);
+        self.set_copies(Touched::All);
         if self.ports.remove(port) {
             Ok(None)
         } else {
@@ -400,7 +466,8 @@ impl Replica for Plane {
     fn ports(&mut self) -> Vec<PortInfo> {
         let kernel = self.kernel.as_ref();
         let info = |slot: &crate::ports::PortSlot| {
-            let note = kernel.and_then(|kernel| kernel.note(slot.number()));
+            let outside = || self.not_in_kernel.as_ref().map(|why| format!("not in the kernel: {why}"));
+            let note = kernel.and_then(|kernel| kernel.note(slot.number())).or_else(outside);
             let counters = slot.port().counters();
             let uri: Option<PortUri> = slot.uri().parse().ok();
             PortInfo {
@@ -444,5 +511,18 @@ impl Replica for Plane {
         if lost > 0 {
             each("digest_lost", lost);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_room_for_the_controllers_packets() {
+        let cpu = Some(64);
+        assert_eq!(has_room(1550, 1514, cpu), Ok(()));
+        assert!(has_room(1549, 1514, cpu).is_err_and(|why| why.contains("1550 bytes")));
+        assert_eq!(has_room(1549, 1514, None), Ok(()), "without a controller none comes");
     }
 }

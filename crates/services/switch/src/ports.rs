@@ -1,10 +1,12 @@
 //! The ports of one engine, by the numbers the program knows them by.
 
 use crate::datapath::Output;
+use crate::tag::Tag;
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_engine::LinkWatch;
 use barewire_frame::{Burst, Frame, Pool};
 use barewire_port::{OpenError, PcapWriter, Port, PortUri};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::RawFd;
@@ -23,9 +25,9 @@ struct Capture {
 }
 
 impl Capture {
-    fn write(&mut self, now: Instant, frame: &Frame) {
+    fn write(&mut self, now: Instant, bytes: &[u8]) {
         // A full disk must not stop the switch; the file just ends there. Flushed at once: it may be watched.
-        let _ = self.writer.write(now.as_nanos(), frame.data());
+        let _ = self.writer.write(now.as_nanos(), bytes);
         let _ = self.writer.flush();
     }
 }
@@ -186,6 +188,8 @@ pub struct Ports {
     /// Packets for ports that were taken away before they were sent.
     removed: u64,
     now: Instant,
+    /// What captures do not show.
+    tag: Option<Tag>,
 }
 
 impl Ports {
@@ -324,6 +328,11 @@ impl Ports {
         }
     }
 
+    /// Leave this out of what captures show.
+    pub(crate) fn hide(&mut self, tag: Tag) {
+        self.tag = Some(tag);
+    }
+
     /// The ports.
     pub fn slots(&self) -> &[PortSlot] {
         &self.slots
@@ -353,7 +362,8 @@ impl Ports {
         }
         if let Some((capture, _)) = &mut slot.capture {
             for frame in burst.iter() {
-                capture.write(now, frame);
+                let bytes = frame.data();
+                capture.write(now, &self.tag.map_or(Cow::Borrowed(bytes), |tag| tag.hide(bytes)));
             }
         }
         slot.number
@@ -451,7 +461,7 @@ impl Ports {
         let now = self.now;
         let slot = &mut self.slots[at];
         if let Some((_, capture)) = &mut slot.capture {
-            capture.write(now, &frame);
+            capture.write(now, frame.data());
         }
         slot.send(frame);
         if slot.tx.room() == 0 {

@@ -53,6 +53,17 @@ pub struct Pre {
     lags: BTreeMap<u32, Vec<u32>>,
 }
 
+/// Groups whose copies a change may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touched {
+    /// Of no group.
+    None,
+    /// Of one.
+    One(u32),
+    /// Of any.
+    All,
+}
+
 /// A change of the replication engine.
 #[derive(Debug, Clone)]
 #[allow(missing_docs)]
@@ -340,17 +351,19 @@ impl Pre {
         true
     }
 
-    /// The group that a change is of; none: of several, or of none.
-    pub fn group_of(&self, write: &PreWrite) -> Option<u32> {
+    /// The groups whose copies a change may change.
+    pub fn touched(&self, write: &PreWrite) -> Touched {
         let of_node = |handle: &u32| self.nodes.get(*handle as usize)?.as_ref()?.group;
+        let one = |group: Option<u32>| group.map_or(Touched::None, Touched::One);
         match write {
             PreWrite::CreateGroup(group)
             | PreWrite::DestroyGroup(group)
             | PreWrite::Associate { group, .. }
             | PreWrite::Dissociate { group, .. }
-            | PreWrite::SetGroup { group, .. } => Some(*group),
-            PreWrite::UpdateNode { node, .. } | PreWrite::DestroyNode(node) => of_node(node),
-            PreWrite::CreateNode { .. } | PreWrite::SetLag { .. } | PreWrite::Replace(_) => None,
+            | PreWrite::SetGroup { group, .. } => Touched::One(*group),
+            PreWrite::UpdateNode { node, .. } | PreWrite::DestroyNode(node) => one(of_node(node)),
+            PreWrite::CreateNode { .. } => Touched::None,
+            PreWrite::SetLag { .. } | PreWrite::Replace(_) => Touched::All,
         }
     }
 

@@ -114,12 +114,17 @@ impl Prepared {
         let (for_thread, of) = (Arc::clone(&coming), Arc::clone(&program));
         let made = std::thread::Builder::new()
             .name("p4-compile".to_owned())
-            .spawn(move || for_thread.arrived(machine_code(&of)));
+            .spawn(move || for_thread.arrived(caught(|| machine_code(&of))));
         match made {
             Ok(_) => Ok(Prepared { program, kind, compiled: None, coming: Some(coming), kernel: None }),
             // No thread is to be had: as usual, then.
             Err(_) => Prepared::new(program, kind),
         }
+    }
+
+    /// Whether machine code is still being made.
+    pub fn is_coming(&self) -> bool {
+        self.coming.as_ref().is_some_and(|coming| lock(&coming.state).code.is_none())
     }
 
     /// Waits until the machine code that [`Prepared::soon`] left to another thread is there, or is known not to come: why not.
@@ -207,6 +212,16 @@ fn machine_code(program: &Arc<Program>) -> Result<Compiled, ControlError> {
         .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))
 }
 
+/// What a compiler that panics has to say, to those who wait for it.
+fn caught<T>(make: impl FnOnce() -> Result<T, ControlError>) -> Result<T, ControlError> {
+    // What it had in hand is gone; the program is only read.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(make)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(ControlError::new(ErrorKind::BadProgram, format!("the compiler failed: {text}")))
+    })
+}
+
 /// Machine code that a thread is making, and the engines that wait for it.
 #[derive(Default)]
 struct Coming {
@@ -232,7 +247,8 @@ impl Coming {
     fn arrived(&self, code: Result<Compiled, ControlError>) {
         let mut state = lock(&self.state);
         if let Ok(code) = &code {
-            for place in state.engines.drain(..) {
+            // They stay here too, so that no engine has the last hold on the interpreter that it leaves.
+            for place in &state.engines {
                 *lock(&place.code) = Some(code.clone_for_thread());
                 place.there.store(true, Ordering::Release);
             }
@@ -365,5 +381,39 @@ impl Engine<ProgramState> for Exec {
             Exec::Traced(traced) => traced.0.emit_traced(deparser, phv, out, &mut traced.1),
             Exec::Idle(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compiler_that_panics_is_an_error_that_arrives() {
+        let coming = Arc::new(Coming::default());
+        let program = Arc::new(Program::empty());
+        let prepared = Prepared {
+            program: Arc::clone(&program),
+            kind: EngineKind::Native,
+            compiled: None,
+            coming: Some(Arc::clone(&coming)),
+            kernel: None,
+        };
+        let thread = std::thread::spawn(move || coming.arrived(caught(|| panic!("a hole in {}", "it"))));
+        let error = prepared.wait().expect_err("there is no code");
+        assert_eq!(error.to_string(), "the compiler failed: a hole in it");
+        assert!(matches!(prepared.exec(), Exec::Soon(..)), "the interpreter goes on");
+        thread.join().expect("it is well");
+    }
+
+    #[test]
+    fn the_engine_does_not_free_the_interpreter() {
+        let (coming, program) = (Coming::default(), Arc::new(Program::empty()));
+        let mut exec = coming.exec(&program);
+        coming.arrived(machine_code(&program));
+        exec.take_over();
+        assert!(matches!(exec, Exec::Native(_)));
+        let state = lock(&coming.state);
+        assert!(lock(&state.engines[0].left).is_some(), "it is left for others");
     }
 }

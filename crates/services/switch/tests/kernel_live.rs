@@ -305,11 +305,39 @@ fn a_program_changes_between_two_packets() {
     });
 }
 
+/// Without a program in the kernel user space has all packets, whatever hook the last one stood at; the next one stands there again.
+#[test]
+fn user_space_takes_over_from_the_kernel_and_gives_back() {
+    in_a_namespace(|_| {
+        for hook in HOOKS {
+            let server = start_at(STAMP_1, hook).expect("a switch");
+            let switch = server.switch();
+            let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
+            let packet = ethernet(0x0200_0000_0001, 0x77, 60);
+            let mut waits_for = |stamp: u64| {
+                input.send_now(&packet);
+                next_of(&mut output, |got| got.len() == 60 && number(&got[6..12]) == stamp);
+            };
+            waits_for(1);
+            let note = switch.ports()[0].note.clone();
+            switch.commit_prepared(ready(STAMP_2, EngineKind::Native)).expect("a program");
+            // A write is seen when it was done; the program is there then.
+            assert_eq!(switch.ports()[0].note, "", "{hook:?}");
+            waits_for(2);
+            let seen = came_up(switch, 1);
+            assert!(seen > 0, "{hook:?}");
+            switch.commit_prepared(ready(STAMP_1, EngineKind::Kernel)).expect("a program");
+            assert_eq!(switch.ports()[0].note, note, "{hook:?}");
+            waits_for(1);
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
 /// The controller hears of digests that the kernel made, gets packets for its port as they would leave, and sends some; a packet for a
 /// multicast group leaves by all its ports. None of it leaves the kernel but what is for the controller.
 #[test]
 fn the_controller_is_told_by_the_kernel() {
-    const CPU: u32 = 64;
     in_a_namespace(|space| {
         wire(space, "s3", "h3");
         for hook in HOOKS {
@@ -317,8 +345,7 @@ fn the_controller_is_told_by_the_kernel() {
             let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
             let target = TargetConfig { cpu_port: Some(CPU), hook, ..TargetConfig::default() };
             let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
-            let program = include_str!("../../../../tests/programs/told.p4");
-            let server = Server::start(config, Some(ready(program, EngineKind::Kernel))).expect("a switch");
+            let server = Server::start(config, Some(ready(TOLD, EngineKind::Kernel))).expect("a switch");
             let switch = server.switch();
             let told = switch.subscribe(256);
             for (host, action, arg) in [(1, "forward", 2), (2, "flood", 7), (4, "forward", u64::from(CPU))] {
@@ -365,6 +392,129 @@ fn the_controller_is_told_by_the_kernel() {
     });
 }
 
+const CPU: u32 = 64;
+const TOLD: &str = include_str!("../../../../tests/programs/told.p4");
+
+/// A switch of that program with three ports and a controller; what is for host 4 is for the controller.
+fn start_told(hook: HookChoice) -> Server {
+    start_told_with(hook, None)
+}
+
+fn start_told_with(hook: HookChoice, capture: Option<std::path::PathBuf>) -> Server {
+    let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
+    let control = SwitchConfig { engine: EngineKind::Kernel, enable_swap: true, ..control() };
+    let target = TargetConfig { cpu_port: Some(CPU), hook, ..TargetConfig::default() };
+    let config = ServerConfig { ports, control, target, capture, ..ServerConfig::default() };
+    let server = Server::start(config, Some(ready(TOLD, EngineKind::Kernel))).expect("a switch");
+    hosts_of_told(server.switch());
+    server
+}
+
+fn hosts_of_told(switch: &Switch) {
+    for (host, action, arg) in [(2, "flood", 7), (4, "forward", u64::from(CPU))] {
+        add(switch, "hosts", vec![exact(host)], 0, action, &[arg]);
+    }
+}
+
+/// What the kernel puts before a packet for the controller makes it longer than an interface's frames.
+#[test]
+fn packets_of_any_length_reach_the_controller() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in HOOKS {
+            let server = start_told(hook);
+            let told = server.switch().subscribe(256);
+            let mut h1 = Wire::open("packet:h1");
+            let next = || loop {
+                if let Notification::PacketIn { bytes } = told.recv_timeout(PATIENCE).expect("a packet") {
+                    break bytes;
+                }
+            };
+            for len in [60, 1482, 1483, 1514, 1518] {
+                let mut packet = ethernet(4, 0xa4, len);
+                if len > 1514 {
+                    packet[12..14].copy_from_slice(&[0x81, 0]);
+                }
+                h1.send_now(&packet);
+                assert!(next() == packet, "{hook:?}, {len} bytes");
+            }
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
+/// By what packets for the controller are known nobody learns from a capture.
+#[test]
+fn captures_show_what_the_controller_gets() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        let folder = std::env::temp_dir().join(format!("barewire-kernel-live-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let server = start_told_with(HookChoice::Auto, Some(folder.clone()));
+        let told = server.switch().subscribe(256);
+        let packet = ethernet(4, 0xa4, 80);
+        Wire::open("packet:h1").send_now(&packet);
+        while !matches!(told.recv_timeout(PATIENCE).expect("a packet"), Notification::PacketIn { .. }) {}
+        server.stop().expect("the engine is well");
+        let files = std::fs::read_dir(&folder).expect("it is there").map(|file| file.expect("a file").path());
+        let bytes: Vec<u8> = files.flat_map(|file| std::fs::read(file).expect("it is there")).collect();
+        std::fs::remove_dir_all(&folder).expect("it is ours");
+        assert!(bytes.windows(80).any(|window| window == packet), "the packet is there");
+        let tag = [&[0; 12][..], &[0x88, 0xb5, 0, 0]].concat();
+        assert!(!bytes.windows(16).any(|window| window == tag), "and nothing before it");
+    });
+}
+
+/// Copies are made by the new program as by the old one, from its first packet on.
+#[test]
+fn no_copy_is_lost_when_programs_change() {
+    const PACKETS: u64 = 4000;
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        let program = json(TOLD);
+        for hook in HOOKS {
+            let server = start_told(hook);
+            let switch = server.switch();
+            switch.mc_set_group(7, &[(2, 0), (3, 0)]).expect("a group");
+            let [mut h2, mut h3] = ["h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            let done = std::sync::atomic::AtomicBool::new(false);
+            let swaps = std::thread::scope(|scope| {
+                let _stop = StopAtEnd(&done);
+                let changing = scope.spawn(|| {
+                    let mut swaps = 0;
+                    while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                        switch.load(&program).expect("a program");
+                        hosts_of_told(switch);
+                        switch.swap().expect("another program");
+                        swaps += 1;
+                    }
+                    swaps
+                });
+                let mut h1 = Wire::open("packet:h1");
+                let (mut came, mut at) = ([0_u64; 2], 0);
+                let patience = Patience::new();
+                while at < PACKETS {
+                    h1.send_now(&ethernet(2, 0xb000 + at, 80));
+                    at += 1;
+                    // A few under way at most: no queue is full.
+                    while came.iter().any(|came| came + 16 < at) {
+                        for (wire, came) in [&mut h2, &mut h3].into_iter().zip(&mut came) {
+                            wire.receive(|got| {
+                                *came += u64::from((0xb000..0xb000 + PACKETS).contains(&number(&got[6..12])))
+                            });
+                        }
+                        patience.wait("copies are lost");
+                    }
+                }
+                done.store(true, std::sync::atomic::Ordering::Relaxed);
+                changing.join().expect("it is well")
+            });
+            assert!(swaps > 1, "{hook:?}: {swaps} changes");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
 /// What is at `s1`'s traffic-control hook without tcx.
 fn filters() -> String {
     let show = |what: &[&str]| {
@@ -400,6 +550,50 @@ fn a_filter_that_was_left_is_taken_away() {
         assert_eq!(came_up(switch, 1), 0, "the kernel forwards");
         server.stop().expect("the engine is well");
         assert!(!filters().contains("barewire_p4") && !filters().contains("clsact"), "{}", filters());
+    });
+}
+
+/// The same where the next switch stands at another hook: packets would meet the old program, too.
+#[test]
+fn a_filter_that_was_left_is_taken_away_at_every_hook() {
+    in_a_namespace(|_| {
+        for (hook, name) in [(HookChoice::Auto, "XDP"), (HookChoice::Generic, "XDP"), (HookChoice::Tc, "tcx")]
+        {
+            let mut victim = victim("clsact");
+            victim.kill().expect("SIGKILL");
+            victim.wait().expect("it is gone");
+            assert!(filters().contains("barewire_p4"), "it stays");
+            let server = start_at(ROUTER, hook).expect("a switch");
+            assert!(
+                !filters().contains("barewire_p4") && !filters().contains("clsact"),
+                "{hook:?}: {}",
+                filters()
+            );
+            let note = &server.switch().ports()[0].note;
+            assert!(note.contains(name) && note.contains("a killed process had left"), "{note}");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
+/// A filter in the place of ours keeps a switch away, which then takes nothing with it.
+#[test]
+fn a_filter_of_somebody_else_stays() {
+    in_a_namespace(|_| {
+        for line in [
+            "qdisc add dev s1 clsact",
+            "filter add dev s1 ingress protocol all prio 45056 handle 1 bpf bytecode 1,6_0_0_0,",
+        ] {
+            let words = line.split(' ').map(|word| word.replace('_', " "));
+            assert!(Command::new("tc").args(words).status().expect("iproute2").success(), "{line}");
+        }
+        let before = filters();
+        assert!(before.contains("pref 45056"), "{before}");
+        let Err(StartError::Control(why)) = start_at(ROUTER, HookChoice::Clsact) else {
+            panic!("one place, two filters")
+        };
+        assert!(why.to_string().contains("another filter has the place of ours"), "{why}");
+        assert_eq!(filters(), before);
     });
 }
 

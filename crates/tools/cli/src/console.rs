@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 /// How to talk to whoever started us.
+#[derive(Clone)]
 pub struct Console {
     color: bool,
     quiet: bool,

@@ -8,7 +8,7 @@
 use super::notify::Subscribers;
 use super::{ControlError, ErrorKind, MirrorSession, Notification, PortInfo};
 use crate::learn::Learner;
-use crate::pre::Pre;
+use crate::pre::{Pre, Touched};
 use crate::prepared::Prepared;
 use crate::store::Write;
 use barewire_p4_state::ProgramState;
@@ -49,13 +49,13 @@ pub trait Replica {
     fn see(&mut self, _write: &crate::store::StateWrite) {}
 
     /// Run this program in the kernel from now on, or none there. Before [`Replica::install`].
-    fn install_kernel(&mut self, _kernel: Option<Box<crate::kernel::Kernel>>) {}
+    fn install_kernel(&mut self, _kernel: Result<Option<Box<crate::kernel::Kernel>>, String>) {}
 
     /// Bring what the kernel has counted to where it is read.
     fn fold(&mut self, _what: &crate::kernel::Fold) {}
 
     /// A multicast group was changed, or (none) any.
-    fn pre_changed(&mut self, _group: Option<u32>) {}
+    fn pre_changed(&mut self, _groups: Touched) {}
 
     /// The replication engine. It stays when a program is swapped.
     fn pre(&mut self) -> &mut Pre;

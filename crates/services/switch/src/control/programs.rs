@@ -72,16 +72,17 @@ impl Master {
 
 impl Master {
     /// The program in the kernel with everything that is here, where it is one for the kernel. It was loaded before, when it
-    /// was prepared; should it fail now, for want of memory, user space does it all.
-    fn kernel(&self) -> Option<Box<Kernel>> {
-        let compiled = self.prepared.kernel()?;
-        let mut kernel = Kernel::load(Arc::clone(&self.prepared.program), Arc::clone(compiled)).ok()?;
+    /// was prepared; should it fail now, for want of memory, user space does it all, and ports say why.
+    fn kernel(&self) -> std::result::Result<Option<Box<Kernel>>, String> {
+        let Some(compiled) = self.prepared.kernel() else { return Ok(None) };
+        let mut kernel = Kernel::load(Arc::clone(&self.prepared.program), Arc::clone(compiled))
+            .map_err(|error| error.to_string())?;
         self.store.populate(&mut |write| {
             if let Err(error) = kernel.apply(&write) {
                 kernel.failed(&error);
             }
         });
-        Some(Box::new(kernel))
+        Ok(Some(Box::new(kernel)))
     }
 }
 

@@ -5,7 +5,7 @@
 //! to tc when the first such segment comes.
 
 use super::{Kernel, KernelError};
-use barewire_bpf::{Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, takes_redirected};
+use barewire_bpf::{Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, remove_left, takes_redirected};
 use barewire_engine::Interface;
 use barewire_p4_ebpf::maps::{MAX_PORTS, fixed, targets};
 use std::io;
@@ -77,8 +77,24 @@ fn words(error: &io::Error, interface: &str, index: u32, hook: &str) -> String {
     }
 }
 
-/// At XDP: the link, whether in the driver, and how and why.
-fn at_xdp(program: &Program, found: &Interface, choice: HookChoice) -> Result<(Link, bool, String), String> {
+/// A program at an interface: the link, whether in the driver, and how and why.
+type Stands = (Link, bool, String);
+
+/// Lets a program stand at an interface that no killed process has left a filter at: packets would meet that, too.
+fn stand(found: &Interface, attach: impl FnOnce() -> Result<Stands, String>) -> Result<Stands, String> {
+    let left = remove_left(found.index).map_err(|error| {
+        let name = &found.name;
+        format!("a killed process left a filter at `{name}`, which cannot be removed: {error}; tc filter del dev {name} ingress")
+    })?;
+    let (link, native, mut how) = attach()?;
+    if left {
+        how.push_str("; a filter that a killed process had left is gone");
+    }
+    Ok((link, native, how))
+}
+
+/// At XDP.
+fn at_xdp(program: &Program, found: &Interface, choice: HookChoice) -> Result<Stands, String> {
     let index = found.index;
     if choice == HookChoice::Native {
         let link = Link::attach(program, index, Hook::Xdp(XdpMode::Native))
@@ -130,7 +146,7 @@ fn at_tc(
     why: &str,
     peer: bool,
     choice: HookChoice,
-) -> Result<(Link, bool, String), String> {
+) -> Result<Stands, String> {
     let there = if peer { "; packets go straight to the other end of its wire" } else { "" };
     let index = found.index;
     let without = if choice == HookChoice::Clsact {
@@ -144,10 +160,7 @@ fn at_tc(
         }
     };
     match Link::attach(program, index, Hook::Clsact) {
-        Ok(link) => {
-            let left = if link.replaced() { "; one that a killed process had left is gone" } else { "" };
-            Ok((link, false, format!("tc, clsact at ingress ({why}{without}{there}{left})")))
-        }
+        Ok(link) => Ok((link, false, format!("tc, clsact at ingress ({why}{without}{there})"))),
         // EADDRINUSE and EEXIST.
         Err(error) if error.raw_os_error() == Some(98) => {
             Err(format!("another switch has a filter at `{}`", found.name))
@@ -213,9 +226,11 @@ impl Kernel {
         let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
         let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
         let (link, native, how) = match (&self.place, &self.tc) {
-            (Place::Tc(why), Ok(program)) => at_tc(program, &found, why, peer, self.choice)?,
+            (Place::Tc(why), Ok(program)) => {
+                stand(&found, || at_tc(program, &found, why, peer, self.choice))?
+            }
             (Place::Tc(_), Err(why)) => return Err(format!("the program has no form for tc: {why}")),
-            (Place::Xdp, _) => at_xdp(&self.program, &found, self.choice)?,
+            (Place::Xdp, _) => stand(&found, || at_xdp(&self.program, &found, self.choice))?,
         };
         let attached = Attached {
             port,
@@ -243,7 +258,7 @@ impl Kernel {
         for attached in &self.attached {
             let found =
                 Interface::find(&attached.interface, &attached.interface).map_err(|e| e.to_string())?;
-            links.push(at_tc(program, &found, why, attached.peer, self.choice)?);
+            links.push(stand(&found, || at_tc(program, &found, why, attached.peer, self.choice))?);
         }
         for (attached, (link, native, how)) in self.attached.iter_mut().zip(links) {
             (attached.link, attached.native, attached.how) = (link, native, how);
@@ -333,7 +348,7 @@ impl Kernel {
                 // The old one stood at tc, where this one has no form.
                 _ => Interface::find(&attached.interface, &attached.interface)
                     .map_err(|error| error.to_string())
-                    .and_then(|found| at_xdp(&self.program, &found, HookChoice::Auto))
+                    .and_then(|found| stand(&found, || at_xdp(&self.program, &found, HookChoice::Auto)))
                     .map(|(link, native, how)| {
                         (attached.link, attached.native, attached.how) = (link, native, how);
                     }),

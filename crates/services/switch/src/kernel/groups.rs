@@ -28,25 +28,42 @@ impl Kernel {
     }
 
     /// Say by which ports the copies of a group leave: none, and there is no group. While a group has a copy for the controller, or more
-    /// copies than there may be, every packet goes to user space.
+    /// copies than there may be, every packet goes to user space. `before`: the program whose places this one is about to take.
     ///
     /// # Errors
     /// [`KernelError::Update`].
-    pub fn set_copies(&mut self, group: u32, ports: &[u32], cpu: Option<u32>) -> Result<(), KernelError> {
-        let index = |port: &u32| Some(self.attached.iter().find(|at| at.port() == *port)?.index());
+    pub fn set_copies(
+        &mut self,
+        group: u32,
+        ports: &[u32],
+        cpu: Option<u32>,
+        before: Option<&Kernel>,
+    ) -> Result<(), KernelError> {
+        let places = || self.attached.iter().chain(before.iter().flat_map(|before| &before.attached));
+        let index = |port: &u32| Some(places().find(|at| at.port() == *port)?.index());
         let interfaces: Vec<u32> = ports.iter().filter_map(index).collect();
         let for_cpu = ports.iter().any(|port| Some(*port) == cpu);
         let is_slow = for_cpu || interfaces.len() > MAX_COPIES as usize;
-        let changed = if is_slow { self.groups.slow.insert(group) } else { self.groups.slow.remove(&group) };
-        if changed {
-            let mut ops = Vec::new();
-            self.mirror.set_slow_copies(!self.groups.slow.is_empty(), &mut ops);
-            self.write(&ops)?;
-        }
         let interfaces = if is_slow { Vec::new() } else { interfaces };
-        let update = |name: &str, source| KernelError::Update { name: name.to_owned(), source };
-        self.set_broadcast(group, &interfaces).map_err(|error| update("broadcast", error))?;
-        self.set_list(group, &interfaces).map_err(|error| update("copies", error))
+        // Packets go to user space before the lists are gone, and until they are there.
+        if is_slow && self.groups.slow.insert(group) {
+            self.tell_slow()?;
+        }
+        if self.groups.known.get(&group).map_or(&[][..], |(known, _)| known) != interfaces {
+            let update = |name: &str, source| KernelError::Update { name: name.to_owned(), source };
+            self.set_broadcast(group, &interfaces).map_err(|error| update("broadcast", error))?;
+            self.set_list(group, &interfaces).map_err(|error| update("copies", error))?;
+        }
+        if !is_slow && self.groups.slow.remove(&group) {
+            self.tell_slow()?;
+        }
+        Ok(())
+    }
+
+    fn tell_slow(&mut self) -> Result<(), KernelError> {
+        let mut ops = Vec::new();
+        self.mirror.set_slow_copies(!self.groups.slow.is_empty(), &mut ops);
+        self.write(&ops)
     }
 
     fn set_broadcast(&mut self, group: u32, interfaces: &[u32]) -> io::Result<()> {

@@ -168,9 +168,9 @@ impl Write {
                 replica.state().is_some_and(|state| write.apply(state))
             }
             Write::Pre(write) => {
-                let group = replica.pre().group_of(&write);
+                let touched = replica.pre().touched(&write);
                 let done = replica.pre().apply(write).is_ok();
-                replica.pre_changed(group);
+                replica.pre_changed(touched);
                 done
             }
             Write::Mirror { id, session } => {

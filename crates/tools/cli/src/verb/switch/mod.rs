@@ -128,9 +128,23 @@ fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Pre
     prepared_by(Prepared::new, program, engine)
 }
 
-/// The same without waiting for the machine code of a large program.
-fn prepare_soon(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Prepared>> {
-    prepared_by(Prepared::soon, program, engine)
+/// The same without waiting for the machine code of a large program. Whether that came is told when it is known.
+fn prepare_soon(
+    program: &Arc<Program>,
+    engine: EngineKind,
+    console: &Console,
+) -> anyhow::Result<Arc<Prepared>> {
+    let prepared = prepared_by(Prepared::soon, program, engine)?;
+    if prepared.is_coming() {
+        let (waited, console) = (Arc::clone(&prepared), console.clone());
+        let tell = move || match waited.wait() {
+            Ok(()) => console.note("the machine code is there: the interpreter is relieved"),
+            Err(error) => console.note(&format!("no machine code, the interpreter goes on: {error}")),
+        };
+        // Without a thread nobody is told; the program runs all the same.
+        let _ = std::thread::Builder::new().name("p4-compiled".to_owned()).spawn(tell);
+    }
+    Ok(prepared)
 }
 
 fn prepared_by(

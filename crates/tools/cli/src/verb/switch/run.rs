@@ -150,7 +150,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let (watch, prepared) = Watch::start(path.clone(), options, engine, console)?;
             (Some(prepared), Some(watch))
         }
-        _ => (program.map(|program| prepare_soon(&program, engine)).transpose()?, None),
+        _ => (program.map(|program| prepare_soon(&program, engine, console)).transpose()?, None),
     };
     let target = TargetConfig {
         drop_port: args.drop_port,
