@@ -288,3 +288,6 @@ impl Client {
         self.channel.lonely_sleeper()
     }
 }
+
+#[cfg(test)]
+mod tests;
