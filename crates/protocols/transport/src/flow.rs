@@ -228,6 +228,12 @@ impl Flow {
         }
     }
 
+    /// Whether what was not acknowledged may be lost: a receiver that has no room, and says so when it is asked, has refused it.
+    #[inline]
+    pub(crate) fn has_missed(&self) -> bool {
+        self.not_ready_count == 0 || self.timeouts > 0
+    }
+
     /// How long to wait for an acknowledgement, counting the time-outs so far.
     pub(crate) fn timeout(&self, now: Instant, config: &Config) -> Duration {
         let base = (self.rtt.timeout() + config.ack_delay).max(config.timeout_min);

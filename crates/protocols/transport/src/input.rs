@@ -172,6 +172,7 @@ impl<M: Memory> Endpoint<M> {
         let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
         if let Some(rtt) = rtt {
             f.rtt.sample(now, rtt, alone);
+            f.rtt.is_told(header.echo);
         }
         if outcome.acked > 0 || rtt.is_some() {
             f.path_is_proven(now);
@@ -210,6 +211,9 @@ impl<M: Memory> Endpoint<M> {
         } else if f.not_ready_count > 0 {
             (f.not_ready_until, f.not_ready_count, f.excused) = (Instant::ZERO, 0, false);
             f.tx.give_up_older(segs, now, at.floor);
+            if std::mem::take(&mut f.tx.probe_gone) {
+                f.mtu.probe_refused(now, f.rtt.smoothed());
+            }
             f.restart_retry(now, config);
         }
         if header.flags & flag::CE != 0 {

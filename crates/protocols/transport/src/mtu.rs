@@ -97,11 +97,16 @@ pub(crate) struct PathMtu {
     cap: u8,
     strikes: u8,
     strike_at: Instant,
+    /// Payload bytes of the shortest packet among these strikes: what is longer and arrives refutes them.
+    struck: u16,
     /// The size to be tried, how often it was lost, and one that is known not to pass (above `cap`: none).
     candidate: u8,
     fails: u8,
     too_large: u8,
     is_probing: bool,
+    /// The size of the probe under way, which is no larger than what there was to send, and the largest that was lost of late.
+    probed: u8,
+    failed: u8,
     /// When the next probe may leave.
     probe_at: Instant,
     rest: Option<Rest>,
@@ -109,11 +114,13 @@ pub(crate) struct PathMtu {
     is_news: bool,
 }
 
-/// Paths narrower than the interface, by host.
+/// Paths narrower than the interface, by host, the oldest first. Who can forge packets in the clear has no say in what encrypted flows
+/// begin with.
 pub(crate) struct NarrowPaths(Vec<Narrow>);
 
 struct Narrow {
     ip: IpAddr,
+    is_sealed: bool,
     /// The largest packet that passes.
     packet: u16,
     /// When a larger one is to be tried.
@@ -125,36 +132,49 @@ impl NarrowPaths {
         NarrowPaths(Vec::with_capacity(NARROW_MAX))
     }
 
-    /// Notes what a path carries; `None`: as much as the interface. In a full table the one that would be tried first makes room.
+    /// Notes what a path carries; `None`: as much as the interface. In a full table the oldest makes room of those that share a /64 of IPv6
+    /// with the most others: one host has as many addresses there as it likes.
     #[cold]
-    pub(crate) fn note(&mut self, ip: IpAddr, packet: Option<u16>, probe_at: Instant) {
-        self.0.retain(|n| n.ip != ip);
+    pub(crate) fn note(&mut self, ip: IpAddr, is_sealed: bool, packet: Option<u16>, probe_at: Instant) {
+        self.0.retain(|n| (n.ip, n.is_sealed) != (ip, is_sealed));
         let Some(packet) = packet else { return };
-        if self.0.len() == NARROW_MAX
-            && let Some(first) = (0..self.0.len()).min_by_key(|i| self.0[*i].probe_at)
-        {
-            self.0.swap_remove(first);
+        if self.0.len() == NARROW_MAX {
+            let neighbours = |i: &usize| self.0.iter().filter(|n| site(n.ip) == site(self.0[*i].ip)).count();
+            let first = (0..self.0.len()).min_by_key(|i| std::cmp::Reverse(neighbours(i)));
+            self.0.remove(first.unwrap_or(0));
         }
-        self.0.push(Narrow { ip, packet, probe_at });
+        self.0.push(Narrow { ip, is_sealed, packet, probe_at });
     }
 
     /// What is known of a path. What should have been tried long ago is not.
-    pub(crate) fn find(&self, now: Instant, ip: IpAddr) -> Option<(u16, Instant)> {
-        let n = self.0.iter().find(|n| n.ip == ip)?;
+    pub(crate) fn find(&self, now: Instant, ip: IpAddr, is_sealed: bool) -> Option<(u16, Instant)> {
+        let n = self.0.iter().find(|n| (n.ip, n.is_sealed) == (ip, is_sealed))?;
         (now < n.probe_at + NARROW_FORGOTTEN).then_some((n.packet, n.probe_at))
     }
 }
 
+/// An IPv4 address, or the network that an IPv6 host has for itself.
+fn site(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
+    }
+}
+
 impl Flow {
+    fn is_sealed(&self) -> bool {
+        self.shield != Shield::Plain
+    }
+
     /// Bytes of a packet beside the bytes of a message.
     fn overhead(&self) -> u16 {
-        let tag = if self.shield == Shield::Plain { 0 } else { TAG_LEN };
+        let tag = if self.is_sealed() { TAG_LEN } else { 0 };
         ((if self.remote.is_ipv6() { 40 } else { 20 }) + 8 + DATA_HEADER_LEN + tag) as u16
     }
 
     /// Begins with what is known of the path to the host.
     pub(crate) fn begin_path(&mut self, now: Instant, known: &NarrowPaths) {
-        let known = if self.pieces { known.find(now, self.remote.ip()) } else { None };
+        let known = if self.pieces { known.find(now, self.remote.ip(), self.is_sealed()) } else { None };
         if let Some((packet, probe_at)) = known {
             let payload = packet.saturating_sub(self.overhead());
             self.mtu.begin_at(payload, probe_at);
@@ -166,7 +186,7 @@ impl Flow {
     pub(crate) fn tell_path(&mut self, known: &mut NarrowPaths) {
         self.mtu.is_news = false;
         let packet = (self.mtu.units < self.mtu.cap).then(|| self.mtu.limit + self.overhead());
-        known.note(self.remote.ip(), packet, self.mtu.probe_at);
+        known.note(self.remote.ip(), self.is_sealed(), packet, self.mtu.probe_at);
     }
 }
 
@@ -184,10 +204,13 @@ impl PathMtu {
             cap: WHOLE,
             strikes: 0,
             strike_at: Instant::ZERO,
+            struck: u16::MAX,
             candidate: WHOLE,
             fails: 0,
             too_large: WHOLE + 1,
             is_probing: false,
+            probed: 0,
+            failed: 0,
             probe_at: Instant::FAR_FUTURE,
             rest: None,
             is_news: false,
@@ -229,16 +252,18 @@ impl PathMtu {
         self.is_news = true;
         self.units = units;
         self.limit = self.bytes(units);
-        self.suspect = match self.lower() {
-            Some(lower) => self.bytes(lower),
-            None => u16::MAX,
-        };
-        self.strikes = 0;
+        self.suspect = if self.least < units { self.bytes(self.least) } else { u16::MAX };
+        self.forget_strikes();
     }
 
-    /// The next size to fall to.
+    fn forget_strikes(&mut self) {
+        (self.strikes, self.struck) = (0, u16::MAX);
+    }
+
+    /// The next size to fall to that is smaller than the packets that were lost.
     fn lower(&self) -> Option<u8> {
-        [self.base, self.least].into_iter().find(|lower| *lower < self.units)
+        let is_lower = |lower: &u8| *lower < self.units && self.bytes(*lower) < self.struck;
+        [self.base, self.least].into_iter().find(is_lower)
     }
 
     /// Payload bytes of the largest packet that is known to pass, or not known not to.
@@ -249,24 +274,25 @@ impl PathMtu {
     /// A segment of so many bytes arrived.
     #[inline]
     pub(crate) fn arrived(&mut self, len: u16) {
-        if len > self.suspect {
-            self.strikes = 0;
+        if self.strikes > 0 && len.min(self.limit) >= self.struck {
+            self.forget_strikes();
         }
     }
 
     /// A segment of so many bytes seems to be lost.
     #[inline]
     pub(crate) fn missed(&mut self, now: Instant, len: u16, rtt: Duration) -> Option<MtuNews> {
-        if len > self.suspect { self.strike(now, rtt) } else { None }
+        if len > self.suspect { self.strike(now, len, rtt) } else { None }
     }
 
     #[cold]
-    fn strike(&mut self, now: Instant, rtt: Duration) -> Option<MtuNews> {
+    fn strike(&mut self, now: Instant, len: u16, rtt: Duration) -> Option<MtuNews> {
         if now < self.strike_at {
             return None;
         }
         self.strike_at = now + rtt;
         self.strikes += 1;
+        self.struck = self.struck.min(len.min(self.limit));
         if self.strikes < STRIKES_MAX {
             return None;
         }
@@ -280,6 +306,7 @@ impl PathMtu {
     fn search_from(&mut self, probe_at: Instant) {
         (self.candidate, self.fails, self.too_large) = (self.cap, 0, self.cap + 1);
         (self.is_probing, self.probe_at, self.is_news) = (false, probe_at, true);
+        self.failed = 0;
     }
 
     /// The interface carries so many bytes of payload from now on. False: not even the smallest piece.
@@ -297,10 +324,11 @@ impl PathMtu {
         true
     }
 
-    /// Whether a new segment of so many bytes should leave as a probe.
+    /// Whether a new segment of so many bytes should leave as a probe. One that is shorter than the size to be tried tries its own:
+    /// there may never be a longer one.
     #[inline]
     pub(crate) fn wants_probe(&self, now: Instant, len: u16) -> bool {
-        len > self.limit && now >= self.probe_at && !self.is_probing && len >= self.bytes(self.candidate)
+        len > self.limit && now >= self.probe_at && !self.is_probing
     }
 
     /// The first packet of a segment.
@@ -309,8 +337,11 @@ impl PathMtu {
         if seg.len <= self.limit {
             return Part::whole(seg);
         }
-        self.is_probing |= is_probe;
-        let step = self.bytes(if is_probe { self.candidate } else { self.units });
+        if is_probe {
+            self.is_probing = true;
+            self.probed = self.candidate.min(seg.len.div_ceil(self.unit) as u8);
+        }
+        let step = self.bytes(if is_probe { self.probed } else { self.units });
         self.cut(Rest { seq, at: 0, step }, seg)
     }
 
@@ -344,8 +375,8 @@ impl PathMtu {
         if !std::mem::take(&mut self.is_probing) {
             return None;
         }
-        self.settle(self.candidate.max(self.units));
-        self.fails = 0;
+        self.settle(self.probed.max(self.units));
+        (self.fails, self.failed) = (0, 0);
         self.probe_at = now;
         self.choose_candidate(now, raise);
         Some(MtuNews::Raised)
@@ -358,13 +389,23 @@ impl PathMtu {
             return None;
         }
         self.fails += 1;
+        // Of probes of several sizes the largest is the one that is known not to pass.
+        self.failed = self.failed.max(self.probed);
         self.probe_at = now + pause(rtt);
         if self.fails >= PROBES_MAX {
             self.fails = 0;
-            self.too_large = self.candidate;
+            self.too_large = std::mem::take(&mut self.failed);
             self.choose_candidate(now, raise);
         }
         Some(MtuNews::ProbeLost)
+    }
+
+    /// The receiver had no room for the probe, which says nothing of its size.
+    #[cold]
+    pub(crate) fn probe_refused(&mut self, now: Instant, rtt: Duration) {
+        if std::mem::take(&mut self.is_probing) {
+            self.probe_at = now + pause(rtt);
+        }
     }
 
     /// Which size comes next: in the middle between what passes and what does not, until nothing is between them.
@@ -411,7 +452,7 @@ mod tests {
         // Many at one time, small ones, and some between which one arrives.
         for _ in 0..100 {
             assert_eq!(path.missed(t(0), 1448, RTT), None);
-            assert_eq!(path.missed(t(1_000_000), 1_000, RTT), None);
+            assert_eq!(path.missed(t(0), 300, RTT), None);
         }
         for i in 0..100 {
             path.arrived(1448);
@@ -463,17 +504,73 @@ mod tests {
     fn narrow_paths_are_remembered_for_a_while_and_not_without_end() {
         let mut known = NarrowPaths::new();
         let ip = |n: u32| IpAddr::from(n.to_be_bytes());
+        let note = |known: &mut NarrowPaths, n, packet, at| known.note(ip(n), false, packet, t(at));
         for n in 0..1_000 {
-            known.note(ip(n), Some(1_400), t(n.into()));
+            note(&mut known, n, Some(1_400), n.into());
         }
         assert_eq!(known.0.len(), NARROW_MAX);
-        assert_eq!(known.find(t(0), ip(999)), Some((1_400, t(999))));
-        assert_eq!(known.find(t(1_000) + NARROW_FORGOTTEN, ip(999)), None);
-        assert_eq!(known.find(t(0), ip(0)), None);
-        known.note(ip(999), Some(1_300), t(5));
-        assert_eq!(known.find(t(0), ip(999)), Some((1_300, t(5))));
-        known.note(ip(999), None, t(5));
-        assert_eq!(known.find(t(0), ip(999)), None);
+        assert_eq!(known.find(t(0), ip(999), false), Some((1_400, t(999))));
+        assert_eq!(known.find(t(1_000) + NARROW_FORGOTTEN, ip(999), false), None);
+        assert_eq!(known.find(t(0), ip(0), false), None);
+        note(&mut known, 999, Some(1_300), 5);
+        assert_eq!(known.find(t(0), ip(999), false), Some((1_300, t(5))));
+        note(&mut known, 999, None, 5);
+        assert_eq!(known.find(t(0), ip(999), false), None);
+    }
+
+    #[test]
+    fn what_one_host_makes_us_note_costs_no_other_its_place() {
+        let mut known = NarrowPaths::new();
+        let v4 = IpAddr::from([10, 0, 0, 1]);
+        let v6 = |net: u128, n: u128| IpAddr::from((0xfd00_u128 << 112 | net << 64 | n).to_be_bytes());
+        known.note(v4, true, Some(1_400), t(0));
+        known.note(v6(1, 1), false, Some(1_400), t(1));
+        for n in 0..1_000 {
+            known.note(v6(2, n), false, Some(600), t(2 + n as u64));
+        }
+        assert_eq!(known.0.len(), NARROW_MAX);
+        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
+        assert_eq!(known.find(t(0), v6(1, 1), false), Some((1_400, t(1))));
+        assert_eq!(known.find(t(0), v6(2, 999), false), Some((600, t(1_001))));
+        assert_eq!(known.find(t(0), v6(2, 0), false), None);
+        // What is said in the clear is nothing to encrypted flows.
+        known.note(v4, false, Some(600), t(5));
+        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
+        known.note(v4, false, None, t(5));
+        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
+    }
+
+    #[test]
+    fn a_probe_that_was_refused_for_want_of_room_says_nothing_of_its_size() {
+        let mut path = PathMtu::new(1448, false, false);
+        swallow(&mut path, 0);
+        let mut now = 0;
+        for _ in 0..10 {
+            now += 20_000;
+            assert!(path.wants_probe(t(now), 1448));
+            assert_eq!(path.first(0, &seg(1448), true), Part::whole(&seg(1448)));
+            path.probe_refused(t(now), RTT);
+            assert!(!path.wants_probe(t(now), 1448), "not at once");
+        }
+    }
+
+    #[test]
+    fn short_segments_try_their_own_size_and_fall_for_less() {
+        let mut path = PathMtu::new(1448, false, false);
+        swallow(&mut path, 0);
+        assert!(!path.wants_probe(t(20_000), path.limit));
+        assert!(path.wants_probe(t(20_000), 1_300));
+        assert_eq!(path.first(0, &seg(1_300), true), Part::whole(&seg(1_300)));
+        assert_eq!(path.probe_arrived(t(20_000), RAISE), Some(MtuNews::Raised));
+        assert!((1_300..1_448).contains(&path.limit), "{}", path.limit);
+        assert!(!path.wants_probe(t(40_000), 1_300) && path.wants_probe(t(40_000), 1_448));
+        // Lost four times: a size that is smaller than they are. What is shorter and arrives refutes nothing.
+        for (i, len) in (1..=4).zip([700, 1_000, 700, 900]) {
+            path.arrived(699);
+            let news = path.missed(t(i * 100_000), len, RTT);
+            assert_eq!(news, (i == 4).then_some(MtuNews::BlackHole));
+        }
+        assert!(path.limit <= 432, "{}", path.limit);
     }
 
     /// Whatever passes, the search finds the largest of the sixteen sizes that does, and comes back to it.

@@ -168,8 +168,8 @@ impl<M: Memory> Endpoint<M> {
                 f.tx.repeat(segs, now, repeat == Repeat::Last)
             };
             if let Some((seq, seg)) = chosen {
-                // Nothing says that it is lost but the clock; a receiver that has no room says that it is not.
-                let missed = f.not_ready_count == 0;
+                // Nothing says that it is lost but the clock; a receiver that has no room says that it is not, while it is heard.
+                let missed = f.has_missed() && seg.flags & sender::RESENT != 0;
                 let news = if missed { f.mtu.missed(now, seg.len, f.rtt.smoothed()) } else { None };
                 self.counters.count_mtu(news);
                 self.note_probe(slot, now);
@@ -202,8 +202,12 @@ impl<M: Memory> Endpoint<M> {
     pub(crate) fn note_probe(&mut self, slot: u32, now: Instant) {
         let f = &mut self.flows[slot as usize];
         if std::mem::take(&mut f.tx.probe_gone) {
-            let news = f.mtu.probe_lost(now, f.rtt.smoothed(), self.config.mtu_raise);
-            self.counters.count_mtu(news);
+            if f.has_missed() {
+                let news = f.mtu.probe_lost(now, f.rtt.smoothed(), self.config.mtu_raise);
+                self.counters.count_mtu(news);
+            } else {
+                f.mtu.probe_refused(now, f.rtt.smoothed());
+            }
         }
     }
 
@@ -410,6 +414,7 @@ fn fill_header(f: &mut Flow, now: Instant, kind: Kind, mut flags: u8, seq: u32) 
         flags |= flag::ECHO;
         echo = f.rx.echo;
         echo_delay = units(now.since(f.rx.echo_at));
+        f.rtt.tells(stamp_of(now));
     }
     if f.rx.ce {
         flags |= flag::CE;

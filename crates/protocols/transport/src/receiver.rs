@@ -339,7 +339,7 @@ impl Receiver {
             }
             missing &= !bits;
             if missing == 0 {
-                self.ack_now = true;
+                // No acknowledgement of its own: who sends a segment again asks for one with its last piece.
                 return Err(DropReason::Duplicate);
             }
             row = Some(known);
@@ -652,6 +652,7 @@ mod tests {
         piece(&mut rig, 0, 7, 70).unwrap();
         piece(&mut rig, 0, 0, 7).unwrap();
         assert_eq!(piece(&mut rig, 0, 0, 49), Err(DropReason::Duplicate), "nothing new");
+        assert!(!rig.r.ack_now, "the last piece of a repeat asks for an answer, not each");
         // Pieces of another message do not fill it.
         assert_eq!(rig.give_any(0, false, d(7, 100, 77), &[9; 23], true), Err(DropReason::Malformed));
         assert_eq!(rig.give(0, false, d(7, 100, 0), &[9; 100]), Err(DropReason::Malformed));

@@ -1,9 +1,12 @@
 //! Round-trip time: estimate, floor, and the time-outs that follow from them.
 
+use crate::sender::before;
 use barewire_base::{Duration, Instant};
 
 /// How long a floor is remembered: a route may change for the worse.
 const FLOOR_WINDOW: Duration = Duration::from_secs(10);
+/// Packets to measure from that a peer cannot all have missed.
+const TOLD_ENOUGH: u8 = 2;
 
 /// Estimates after RFC 6298 section 2 from echoed stamps, one sample for each acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +22,12 @@ pub(crate) struct Rtt {
     /// The longest time-out lately: what the peer, which may have heard nothing since, still waits for.
     slowest: Duration,
     slowest_next: Duration,
+    /// How long a peer waits that has not measured yet; zero once this one has shown that it did.
+    unmeasured: Duration,
+    /// Stamp of a packet of ours from which the peer measures, until it shows what became of that.
+    told: Option<u32>,
+    /// Such packets that are older than what the peer has heard.
+    passed: u8,
     has_sample: bool,
 }
 
@@ -33,8 +42,10 @@ impl Rtt {
             alone: Duration::MAX,
             alone_next: Duration::MAX,
             slowest: Duration::ZERO,
-            // A peer that has not measured yet waits as long as this.
-            slowest_next: initial.saturating_mul(3),
+            slowest_next: Duration::ZERO,
+            unmeasured: initial.saturating_mul(3),
+            told: None,
+            passed: 0,
             has_sample: false,
         }
     }
@@ -67,9 +78,29 @@ impl Rtt {
         self.slowest_next = self.slowest_next.max(self.timeout());
     }
 
-    /// The longest [time-out](Self::timeout) of the last ten to twenty seconds.
+    /// The longest [time-out](Self::timeout) of the last ten to twenty seconds, at either end.
     pub(crate) fn slowest(&self) -> Duration {
-        self.slowest.max(self.slowest_next)
+        self.slowest.max(self.slowest_next).max(self.unmeasured)
+    }
+
+    /// A packet with an echo leaves at `stamp`: with it, the peer measures.
+    #[inline]
+    pub(crate) fn tells(&mut self, stamp: u32) {
+        if self.unmeasured != Duration::ZERO && self.told.is_none() {
+            self.told = Some(stamp);
+        }
+    }
+
+    /// The peer echoes `stamp`: it has measured if that packet had an echo. Of a later one it is likely, as it is likely that the one
+    /// with the echo arrived before: twice that is enough.
+    #[inline]
+    pub(crate) fn is_told(&mut self, stamp: u32) {
+        let Some(told) = self.told.filter(|told| !before(stamp, *told)) else { return };
+        self.told = None;
+        self.passed += 1;
+        if told == stamp || self.passed == TOLD_ENOUGH {
+            self.unmeasured = Duration::ZERO;
+        }
     }
 
     pub(crate) fn smoothed(&self) -> Duration {
@@ -98,6 +129,27 @@ impl Rtt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_peer_that_has_measured_is_waited_for_no_longer() {
+        let mut r = Rtt::new(Duration::from_millis(5));
+        r.is_told(7);
+        r.tells(10);
+        r.tells(12);
+        r.is_told(9);
+        assert_eq!(r.slowest(), Duration::from_millis(15), "it has not heard it yet");
+        // It heard a later packet: this one may be lost.
+        r.is_told(12);
+        assert_eq!(r.slowest(), Duration::from_millis(15));
+        let mut other = r;
+        // The very packet, or another later one.
+        r.tells(u32::MAX);
+        r.is_told(u32::MAX);
+        assert_eq!(r.slowest(), Duration::ZERO);
+        other.tells(u32::MAX);
+        other.is_told(3);
+        assert_eq!(other.slowest(), Duration::ZERO);
+    }
 
     #[test]
     fn estimates_follow_the_samples() {

@@ -572,7 +572,8 @@ impl Sender {
             let at = (seq & MASK) as usize;
             let mut seg = Segment::unpack(segs[at]);
             if seg.flags & (SACKED | LOST) == 0 && now.wrapping_sub(seg.sent) >= age {
-                seg.flags |= LOST;
+                self.probe_gone |= seg.flags & PROBE != 0;
+                seg.flags = seg.flags & !PROBE | LOST;
                 segs[at] = seg.pack();
                 self.in_flight -= 1;
                 self.lost += 1;

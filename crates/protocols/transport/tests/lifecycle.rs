@@ -1,7 +1,7 @@
 //! How flows begin and end, and what applications are told.
 
 mod common;
-use barewire_sim::{Direction, LinkConfig};
+use barewire_sim::{Direction, LinkConfig, World};
 use barewire_transport::*;
 use common::*;
 use std::net::SocketAddr;
@@ -37,6 +37,32 @@ fn closing_lets_everything_queued_arrive_both_ways() {
         assert_eq!(p.b().closes(), [if both { CloseReason::Local } else { CloseReason::Peer }]);
         assert_eq!(p.a().send(flow, b"late", 99), Err(SendError::NoSuchFlow));
         p.assert_clean();
+    }
+}
+
+/// A flow that both ends have closed keeps its place for the time to linger, however young it is.
+#[test]
+fn a_short_flow_lingers_no_longer_than_it_has_to() {
+    for trust in [None, Some(Trust::Known), Some(Trust::Anywhere)] {
+        let run = || {
+            let mut p = pair(21, wire(), &small());
+            let (flow, _) = p.open();
+            p.b().echo = true;
+            p.a().send(flow, b"question", 1).unwrap();
+            let (a, b) = (p.a, p.b);
+            p.world.run_while(secs(1), |w| w.node::<Station>(a).received == 0).unwrap_done();
+            let now = p.world.now();
+            assert!(p.a().endpoint.close(now, flow));
+            let used = move |w: &World| [a, b].map(|n| w.node::<Station>(n).endpoint.flows_used());
+            p.world.run_while(secs(1), |w| used(w) != [0, 0]).unwrap_done();
+            let took = p.world.now().since(now);
+            assert!(took >= ms(50) && took < ms(56), "{took} {trust:?}");
+            p.assert_clean();
+        };
+        match trust {
+            Some(trust) => secured(trust, run),
+            None => run(),
+        }
     }
 }
 

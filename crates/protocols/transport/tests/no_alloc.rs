@@ -29,7 +29,9 @@ impl End {
         config.ipv4 = vec![([10, 0, 0, n].into(), 24)];
         let memory = HeapMemory::new(1 << 20, 1 << 20);
         let security = trust.map(|trust| common::security(n, trust).into());
-        let flows = Config { flows_max: 64, security, ..Config::default() };
+        // Small packets where keys are to change: that takes 8,192 of them.
+        let mtu = if security.is_some() { 400 } else { Config::default().mtu };
+        let flows = Config { flows_max: 64, security, mtu, ..Config::default() };
         End {
             host: Host::new(config),
             endpoint: Endpoint::new(flows, memory, [n; 32]).unwrap(),

@@ -234,6 +234,88 @@ fn who_is_taken_in_by_an_outage_is_whole_again_at_once() {
     }
 }
 
+/// Messages that fill no segment are all that there is to try larger packets with.
+#[test]
+fn who_is_taken_in_by_an_outage_and_sends_short_messages_is_whole_again_too() {
+    for (mtu, len) in [(1_500, 1_300), (1_500, 1_000), (9_000, 4_000)] {
+        let run = || {
+            let mut p = pair(4, link(mtu.into()), &config(mtu));
+            let (flow, _) = open(&mut p, false);
+            p.b().keep = false;
+            let full = payload_max(p.a(), flow);
+            stream(&mut p, flow, 20, len);
+            // As long as it takes to be taken in.
+            let mut lasts = ms(10);
+            while p.a().count("mtu_black_holes") == 0 {
+                let at = p.world.now();
+                p.world.set_link(p.link, LinkConfig { outages: vec![(at, lasts)], ..link(mtu.into()) });
+                stream(&mut p, flow, 20, len);
+                lasts = lasts.saturating_mul(2);
+                assert!(lasts < secs(3));
+            }
+            for _ in 0..2 {
+                p.run(ms(510));
+                stream(&mut p, flow, 20, len);
+            }
+            let found = payload_max(p.a(), flow);
+            assert!(usize::from(found) >= len, "{found} for {len} with {mtu}");
+            let pieces = p.a().count("pieces_tx");
+            stream(&mut p, flow, 50, len);
+            assert_eq!(p.a().count("pieces_tx"), pieces, "{len} with {mtu}");
+            // One that is longer finds the rest.
+            for _ in 0..3 {
+                stream(&mut p, flow, 10, 200_000);
+                p.run(ms(510));
+            }
+            assert_eq!(payload_max(p.a(), flow), full);
+        };
+        run();
+        secured(Trust::Known, run);
+    }
+}
+
+/// A path can be too narrow for segments that would pass on most others.
+#[test]
+fn short_segments_find_a_path_that_is_narrower_still() {
+    for (packet_max, len) in [(1_000, 1_020), (600, 700)] {
+        let run = || {
+            let mut p = pair(8, link(packet_max), &config(1_500));
+            let (flow, _) = open(&mut p, false);
+            p.b().keep = false;
+            let took = stream(&mut p, flow, 50, len);
+            assert!(took < ms(300), "{took}");
+            assert_eq!(p.a().count("mtu_black_holes"), 1);
+        };
+        run();
+        secured(Trust::Known, run);
+    }
+}
+
+/// Silence is no want of room: who heard of that before goes on looking for what passes.
+#[test]
+fn a_path_that_narrows_is_found_while_the_receiver_has_no_room() {
+    let roomy = Config { recv_window_bytes: 8 << 20, ..config(1_500) };
+    let mut p = pair_of(9, link(1_500), &roomy, &roomy, 1 << 20);
+    let (flow, _) = p.open();
+    p.b().idle_owners = vec![0];
+    p.b().keep = false;
+    let mut sent = 0;
+    while p.a().count("not_ready_rx") == 0 {
+        p.a().send(flow, &message(sent, 50_000), sent).unwrap();
+        sent += 1;
+        p.run(ms(5));
+        assert!(sent < 50);
+    }
+    p.world.set_link(p.link, link(1_400));
+    p.run(secs(20));
+    assert_eq!((p.a().closes(), p.b().closes()), (vec![], vec![]));
+    assert!(p.a().count("mtu_black_holes") >= 1);
+    let (now, b) = (p.world.now(), p.b);
+    while p.b().read_one(now) {}
+    p.b().idle_owners.clear();
+    p.world.run_while(secs(5), |w| w.node::<Station>(b).received < sent).unwrap_done();
+}
+
 /// What the interface of one end carries changes under a flow: it goes on, within that.
 #[test]
 fn an_interface_that_is_narrowed_and_widened_ends_no_flow() {

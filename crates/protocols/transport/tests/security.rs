@@ -653,7 +653,7 @@ fn an_init_that_was_altered_is_refused() {
             match trust {
                 Trust::Known => assert_eq!(flows, Vec::<&str>::new(), "byte {at}"),
                 // Who the client is comes last, so the server cannot tell yet; the good one, which is repeated, takes its place.
-                Trust::Anywhere if [16, 36, 48, 50, 68, 69, 80].contains(&at) => {
+                Trust::Anywhere if [16, 36, 48, 50, 68, 80].contains(&at) => {
                     p.run(ms(100));
                     assert!(p.a().flow_from().is_some(), "byte {at}");
                     assert_eq!(p.b().endpoint.flows_used(), 1, "byte {at}");
@@ -670,7 +670,8 @@ fn an_init_that_was_altered_is_refused() {
 fn keys_change_under_load_and_loss_and_no_message_is_lost() {
     for trust in BOTH {
         let link = LinkConfig { loss: 0.02, duplicate: 0.02, ..wire() };
-        let mut p = secured(trust, || pair(8, link, &config()));
+        // Small packets: keys change every 8,192 of them.
+        let mut p = secured(trust, || pair(8, link, &Config { mtu: 400, ..config() }));
         let (flow, peer) = p.open();
         let (big, back) = (message(1, 6 << 20), message(2, 3 << 20));
         p.a().send(flow, &big, 1).unwrap();
@@ -681,8 +682,7 @@ fn keys_change_under_load_and_loss_and_no_message_is_lost() {
         };
         p.world.run_while(secs(100), missing).unwrap_done();
         assert!(p.b().inbox[0].1 == big && p.a().inbox[0].1 == back);
-        // Every 1,024 packets.
-        assert!(p.a().count("key_updates") >= 4 && p.b().count("key_updates") >= 2);
+        assert!(p.a().count("key_updates") >= 2 && p.b().count("key_updates") >= 2);
         assert_eq!(p.a().drops(DropReason::Altered) + p.b().drops(DropReason::Altered), 0);
     }
 }

@@ -8,7 +8,7 @@ use barewire_client::aio::{
     AsyncClient, AsyncListener, CallFailure, Caller, DaemonEvent, Flow, Message, RecvError, Request,
     ServeOptions, Unconfirmed, serve,
 };
-use barewire_client::{ClientConfig, CloseReason, ConnectOptions, SendError};
+use barewire_client::{Client, ClientConfig, CloseReason, ConnectOptions, Event, Geometry, SendError};
 use barewire_daemon::Daemon;
 use barewire_engine::counters_path;
 use common::other::Other;
@@ -315,4 +315,74 @@ fn who_asks_while_there_is_no_daemon_waits_for_the_next_one() {
         there.stop().unwrap();
         here.stop().unwrap();
     });
+}
+
+/// A client is taken over as it is, without a daemon as well.
+#[test]
+fn a_client_that_has_lost_its_daemon_is_taken_over_and_finds_the_next_one() {
+    let dir = Dir::new();
+    let there = start(&dir.0, 1);
+    let steady =
+        ClientConfig { socket: there.socket().to_owned(), reattach: true, ..ClientConfig::new("steady") };
+    let mut client = Client::attach_with(&steady).unwrap();
+    there.stop().unwrap();
+    assert!(matches!(client.wait_event(Some(PATIENCE)), Ok(Some(Event::Detached { .. }))));
+    run(async {
+        let client = AsyncClient::from_client(client).unwrap();
+        assert!(client.is_detached());
+        let there = start(&dir.0, 1);
+        let back = tokio::time::timeout(PATIENCE, client.daemon_event()).await;
+        assert_eq!(back.unwrap(), Some(DaemonEvent::Back));
+        assert!(!client.is_detached());
+        drop(client);
+        there.stop().unwrap();
+    });
+}
+
+/// Nobody waits for memory to send on a flow that is no more.
+#[test]
+fn who_waits_for_memory_learns_that_the_flow_or_the_daemon_is_gone() {
+    for reattach in [false, true] {
+        let dir = Dir::new();
+        let (here, there) = (start(&dir.0, 2), start(&dir.0, 1));
+        run(async {
+            let server = attach(here.socket(), "server", false).await;
+            let listener = server.listen(UDP_PORT).await.unwrap();
+            let geometry = Some(Geometry { send_bytes: 1 << 20, recv_bytes: 1 << 20, ..Geometry::default() });
+            let socket = there.socket().to_owned();
+            let small = ClientConfig { socket, reattach, geometry, ..ClientConfig::new("small") };
+            let client = AsyncClient::attach_with(&small).await.unwrap();
+            let mut flows = vec![];
+            for _ in 0..3 {
+                let flow = connect(&client, 2, UDP_PORT).await;
+                flows.push((flow, listener.accept().await.unwrap().unwrap()));
+            }
+            let [(full, _unread), (ends, peer), (stays, _peer)] = <[_; 3]>::try_from(flows).unwrap();
+            // Each takes all the memory. Nobody reads the first ones, so the last is under way for ever.
+            let long = vec![7; 600_000];
+            let mut under_way = tokio::spawn(async move {
+                let mut n = 0;
+                while full.send_acknowledged(&long).await? {
+                    n += 1;
+                }
+                Ok::<_, SendError>(n)
+            });
+            let pause = Duration::from_millis(500);
+            assert!(tokio::time::timeout(pause, &mut under_way).await.is_err());
+            let wait = |flow: Flow| tokio::spawn(async move { flow.send_acknowledged(b"short").await });
+            let (mut first, mut second) = (wait(ends), wait(stays));
+            assert!(tokio::time::timeout(pause, &mut first).await.is_err());
+            drop(peer);
+            let first = tokio::time::timeout(PATIENCE, first).await.expect("its flow is gone");
+            assert!(matches!(first.unwrap(), Err(SendError::NoSuchFlow | SendError::Closing)));
+            assert!(!second.is_finished());
+            there.stop().unwrap();
+            let second = tokio::time::timeout(PATIENCE, &mut second).await.expect("the daemon is gone");
+            assert!(matches!(second.unwrap(), Err(SendError::DaemonGone)));
+            let ended = tokio::time::timeout(PATIENCE, under_way).await.unwrap().unwrap();
+            assert!(matches!(ended, Ok(_) | Err(SendError::DaemonGone)), "{ended:?}");
+            drop((client, server));
+        });
+        here.stop().unwrap();
+    }
 }

@@ -24,8 +24,9 @@ use std::net::IpAddr;
 
 /// Log2 of the packets after which a key is replaced: well below what AES-128-GCM bears (RFC 9001, 6.6: 2^23).
 pub const REKEY_DEFAULT: u8 = 22;
-/// Least and most of it. The least is the anti-replay window: packets in it need at most three keys.
-pub const REKEY_MIN: u8 = packet::WINDOW_BITS;
+/// Least and most of it. The receiver has the next key and no other: all that can be under way at once, a window of segments in pieces,
+/// may be lost, and what comes after it must still be within that key.
+pub const REKEY_MIN: u8 = 13;
 /// See [`REKEY_MIN`].
 pub const REKEY_MAX: u8 = 23;
 
@@ -244,7 +245,7 @@ impl Security {
             return Err("at least one cipher");
         }
         if !noise::is_rekey(self.rekey) {
-            return Err("rekey must be from 10 to 23");
+            return Err("rekey must be from 13 to 23");
         }
         if self.handshakes_per_second == 0 {
             return Err("handshakes_per_second must be above zero");

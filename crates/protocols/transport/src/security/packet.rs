@@ -387,6 +387,21 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_window_in_pieces_may_be_lost() {
+        let under_way = crate::config::WINDOW_SEGMENTS as u64 * u64::from(barewire_wire::msg::PIECES);
+        let (mut s, mut o) = pair(Cipher::Aes128Gcm, super::super::REKEY_MIN);
+        for _ in 0..6 {
+            // Acknowledgements and repeats beside them.
+            for _ in 0..2 * under_way - 1 {
+                sealed(&mut s, 0);
+            }
+            let mut p = sealed(&mut s, 3);
+            assert!(o.open(&mut p).is_ok(), "epoch {}", o.epoch);
+        }
+        assert!(o.epoch > 4);
+    }
+
+    #[test]
     fn numbers_are_completed_across_the_edge_of_their_low_half() {
         let mut o = Opener::wiped();
         for top in [0u64, 5, 1 << 31, (1 << 32) - 3, 1 << 32, (1 << 32) + 7, 5 << 32] {

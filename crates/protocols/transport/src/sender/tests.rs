@@ -175,3 +175,19 @@ fn any_order_of_acknowledgements_keeps_the_books_straight() {
         }
     }
 }
+
+#[test]
+fn a_probe_that_found_no_room_is_a_probe_no_more() {
+    let (mut tx, mut out, mut segs) = (Sender::new(7), OutMessages::new(4), vec![[0; 2]; WINDOW_SEGMENTS]);
+    tx.credit_limit = 1 << 20;
+    assert!(tx.push(&mut out, SendBuf { owner: 0, offset: 0, len: 100 }, 1));
+    let sent = Instant::from_nanos(1_000_000);
+    let (seq, _) = tx.take_new(&mut segs, &mut out, 100, sent).unwrap();
+    tx.mark_probe(&mut segs, seq);
+    let later = sent + Duration::from_millis(1);
+    tx.give_up_older(&mut segs, later, 1);
+    assert!(std::mem::take(&mut tx.probe_gone), "the receiver's answer settles what became of it");
+    // Sent again it is a segment like any other: it must not count as a probe that was lost.
+    assert!(tx.take_lost(&mut segs, later).is_some());
+    assert!(!tx.probe_gone);
+}

@@ -119,12 +119,17 @@ impl Flow {
     pub async fn send_acknowledged(&self, message: &[u8]) -> Result<bool, SendError> {
         let token = poll_fn(|cx| {
             self.with(|state, flow| {
+                if let Some(refused) = state.refuses(flow) {
+                    return Poll::Ready(Err(refused));
+                }
                 let token = state.next_number();
                 let client = &mut state.client;
                 let buf = match client.reserve(message.len()) {
                     Ok(buf) => buf,
                     Err(SendError::WouldBlock) => {
+                        // The end of the flow ends the wait, too.
                         state.room.add(cx);
+                        state.wait_to_send(flow, cx);
                         return Poll::Pending;
                     }
                     Err(e) => return Poll::Ready(Err(e)),
@@ -221,6 +226,15 @@ impl Flow {
 }
 
 impl State {
+    /// Why nothing can be sent on `flow` any more, however much room there is.
+    fn refuses(&self, flow: FlowId) -> Option<SendError> {
+        match self.flows.get(&flow) {
+            _ if self.client.is_closed() => Some(SendError::DaemonGone),
+            Some(line) if line.closed.is_none() => None,
+            _ => Some(SendError::NoSuchFlow),
+        }
+    }
+
     /// Registers a task whose message was refused on `flow`.
     pub(super) fn wait_to_send(&mut self, flow: FlowId, cx: &Context<'_>) {
         if let Some(line) = self.flows.get_mut(&flow) {

@@ -142,6 +142,8 @@ pub(crate) struct State {
 impl State {
     pub fn new(mut client: Client) -> State {
         client.keep_unread();
+        // It may have lost its daemon before it was given to us.
+        let is_detached = client.is_detached();
         State {
             client,
             flows: HashMap::new(),
@@ -153,7 +155,7 @@ impl State {
             is_asleep: false,
             is_ended: false,
             gone: false,
-            is_detached: false,
+            is_detached,
             daemon_events: VecDeque::new(),
             daemon_watchers: Waiting::default(),
         }
@@ -196,6 +198,8 @@ impl State {
 
     /// Takes every event that is there.
     pub fn pump(&mut self) {
+        // Looked at once, and first: what the daemon said before it went is then among the events that follow.
+        let is_gone = self.client.is_gone();
         while let Some(event) = self.client.next_event() {
             self.dispatch(event);
         }
@@ -203,7 +207,7 @@ impl State {
         if self.client.sends_under_way() == 0 {
             self.closers.wake();
         }
-        if self.client.is_closed() && !self.client.is_detached() && !self.gone {
+        if is_gone && !self.gone {
             self.gone = true;
             for line in self.flows.values_mut() {
                 line.wake_all();
@@ -331,9 +335,16 @@ impl State {
 
     /// Ends at once a flow that nobody will use.
     fn reset(&mut self, flow: FlowId) {
-        if let Some(line) = self.flows.get_mut(&flow) {
-            line.is_orphan = true;
+        let Some(line) = self.flows.get_mut(&flow) else { return };
+        for message in line.inbox.drain(..) {
+            self.client.release(message);
         }
+        if line.closed.is_some() {
+            // Nothing more comes that would take it away.
+            self.flows.remove(&flow);
+            return;
+        }
+        line.is_orphan = true;
         self.client.reset_later(flow);
     }
 

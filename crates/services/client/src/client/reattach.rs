@@ -147,6 +147,11 @@ impl Client {
             return;
         }
         steady.is_detached = true;
+        // What it said last may have come between the look at the ring and the look at its end.
+        while let Some(event) = self.take_completion() {
+            self.queued.push_back(event);
+        }
+        let Some(steady) = self.steady.as_mut() else { return };
         let mut sent: Vec<_> = steady.under_way.drain().collect();
         sent.sort_unstable_by_key(|(_, s)| s.number);
         let flows = self.shares.flows();
@@ -155,6 +160,9 @@ impl Client {
             let mut bytes = vec![0; len as usize];
             // Always there: it was written to the same place.
             let _ = self.channel.send_memory().read(offset as usize, &mut bytes);
+            // Free at once, not with the next daemon: who waits for room has to learn that there is no flow to send on. What is reserved
+            // and was not sent stays its owner's.
+            self.send_books.free(offset as u32);
             self.undelivered += 1;
             let token = (token & WANTED != 0).then_some(token & !WANTED);
             self.queued.push_back(Event::Unconfirmed { flow, token, bytes });
@@ -203,6 +211,12 @@ impl Client {
     #[cfg(feature = "tokio")]
     pub(crate) fn is_steady(&self) -> bool {
         self.steady.is_some() && !self.channel.is_inherited()
+    }
+
+    /// Whether the daemon is gone and no other is looked for. Everything that it had said can be taken after this is true.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.channel.is_closed() && !self.is_steady()
     }
 
     /// Messages can be read for as long as they are not released, however many daemons go meanwhile. Who says so releases every message with
@@ -274,3 +288,6 @@ impl Client {
         self.channel.lonely_sleeper()
     }
 }
+
+#[cfg(test)]
+mod tests;
