@@ -25,7 +25,12 @@ fn rust_is_measured_and_a_language_without_packages_says_so() {
         |(document, _)| document["rows"].as_array().unwrap().iter().filter(|row| usable(row)).count() == 4,
     );
     let rows = document["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 12, "{document}");
+    // Two windows of Rust's two systems, Python's four, and C++'s two.
+    assert_eq!(rows.len(), 16, "{document}");
+    for system in ["zeromq", "grpc"] {
+        let of_python = |row: &&Value| row["system"] == system && row["language"] == "python";
+        assert_eq!(rows.iter().filter(of_python).count(), 2, "{system}: {document}");
+    }
     for row in rows {
         assert_eq!((&row["bench"], &row["size"]), (&"bindings".into(), &1024.into()), "{row}");
         if row["language"] == "rust" {
@@ -50,6 +55,7 @@ fn what_cannot_be_measured_is_refused() {
         assert!(said.err.contains(words), "{args:?}: {}", said.err);
     };
     refused(&["--languages", "perl"], "there are rust, python, go");
+    refused(&["--beside", "nanomsg"], "there are tcp, zmq, grpc, aeron");
     refused(&["--packages", "/nowhere"], "`make dist` builds them");
     refused(&["--languages", "rust", "--window", "0"], "1 to 256");
     refused(&["--languages", "rust", "--size", "70000"], "1 to 65536");
