@@ -12,7 +12,7 @@ use barewire_client::{Client, ClientConfig, CloseReason, ConnectOptions, Event, 
 use barewire_daemon::Daemon;
 use barewire_engine::counters_path;
 use common::other::Other;
-use common::{Dir, PATIENCE, config, pattern, to};
+use common::{Dir, PATIENCE, config, message_of, number_of, to};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,24 +22,11 @@ use std::time::Duration;
 const MESSAGES: u64 = 6_000;
 /// The daemon goes when so many messages were sent.
 const GOES_AT: [u64; 2] = [1_500, 4_000];
-const LEN: usize = 300;
 /// Every hundredth message waits for its fate.
 const WAITS: u64 = 100;
 const UDP_PORT: u16 = 888;
 /// Where the application that outlives its daemon listens.
 const OWN_PORT: u16 = 700;
-
-fn number_of(message: &[u8]) -> u64 {
-    let number = u64::from_be_bytes(message[..8].try_into().unwrap());
-    assert_eq!(message[8..], pattern(number, LEN)[8..], "message {number} is another");
-    number
-}
-
-fn message_of(number: u64) -> Vec<u8> {
-    let mut message = pattern(number, LEN);
-    message[..8].copy_from_slice(&number.to_be_bytes());
-    message
-}
 
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -18,24 +18,11 @@ use std::time::Duration;
 const MESSAGES: u64 = 18_000;
 /// The daemon goes when so many messages were sent.
 const GOES_AT: [u64; 2] = [1_500, 13_000];
-const LEN: usize = 300;
 /// Every tenth message asks for its fate.
 const TOKENS: u64 = 10;
 const UDP_PORT: u16 = 888;
 /// Where the application that outlives its daemon listens.
 const OWN_PORT: u16 = 700;
-
-fn number_of(message: &[u8]) -> u64 {
-    let number = u64::from_be_bytes(message[..8].try_into().unwrap());
-    assert_eq!(message[8..], pattern(number, LEN)[8..], "message {number} is another");
-    number
-}
-
-fn message_of(number: u64) -> Vec<u8> {
-    let mut message = pattern(number, LEN);
-    message[..8].copy_from_slice(&number.to_be_bytes());
-    message
-}
 
 /// Takes messages until all numbers were there and the flow that brought the last one was closed; answers the first of all.
 fn take_all(mut server: Client) -> Vec<(FlowId, u64)> {
@@ -116,7 +103,7 @@ impl Application {
         };
         let number = number_of(&message);
         let token = number.is_multiple_of(TOKENS).then_some(number);
-        let sent = self.client.reserve(LEN).and_then(|buf| {
+        let sent = self.client.reserve(NUMBERED_LEN).and_then(|buf| {
             assert!(self.client.write(&buf, 0, &message));
             self.client.commit(flow, buf, token)
         });

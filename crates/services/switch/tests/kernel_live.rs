@@ -12,6 +12,7 @@ use barewire_switch::server::{Server, ServerConfig, StartError};
 use barewire_testing::{Needs, have};
 use common::*;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// Two wires: what is sent into `h1` comes to the switch's `s1`, port 1; the same with 2.
@@ -37,11 +38,20 @@ fn start(json: &str) -> Server {
 }
 
 fn start_at(json: &str, hook: HookChoice) -> Result<Server, StartError> {
-    let ports = vec![(1, "s1".to_owned()), (2, "s2".to_owned())];
+    start_with(json, 2, TargetConfig { hook, ..TargetConfig::default() }, None)
+}
+
+/// A switch with ports 1, 2, … at `s1`, `s2`, ….
+fn start_with(
+    program: &str,
+    ports: u32,
+    target: TargetConfig,
+    capture: Option<PathBuf>,
+) -> Result<Server, StartError> {
+    let ports = (1..=ports).map(|port| (port, format!("s{port}"))).collect();
     let control = SwitchConfig { engine: EngineKind::Kernel, enable_swap: true, ..control() };
-    let target = TargetConfig { hook, ..TargetConfig::default() };
-    let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
-    Server::start(config, Some(ready(json, EngineKind::Kernel)))
+    let config = ServerConfig { ports, control, target, capture, ..ServerConfig::default() };
+    Server::start(config, Some(ready(program, EngineKind::Kernel)))
 }
 
 const HOOKS: [HookChoice; 3] = [HookChoice::Auto, HookChoice::Tc, HookChoice::Clsact];
@@ -186,12 +196,9 @@ fn meters_are_set_and_spent_once() {
     in_a_namespace(|space| {
         wire(space, "s3", "h3");
         for hook in HOOKS {
-            let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
-            let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
-            let target = TargetConfig { hook, ..TargetConfig::default() };
-            let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
             let program = include_str!("../../../../tests/programs/paced.p4");
-            let server = Server::start(config, Some(ready(program, EngineKind::Kernel))).expect("a switch");
+            let target = TargetConfig { hook, ..TargetConfig::default() };
+            let server = start_with(program, 3, target, None).expect("a switch");
             let switch = server.switch();
             let entry = add(switch, "hosts", vec![exact(7)], 0, "metered", &[]);
             let (hosts, wires) =
@@ -249,12 +256,8 @@ fn a_learning_switch_floods_from_the_kernel() {
     in_a_namespace(|space| {
         wire(space, "s3", "h3");
         for hook in HOOKS {
-            let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
-            let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
             let target = TargetConfig { hook, ..TargetConfig::default() };
-            let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
-            let server =
-                Server::start(config, Some(ready(L2_LEARNING, EngineKind::Kernel))).expect("a switch");
+            let server = start_with(L2_LEARNING, 3, target, None).expect("a switch");
             let switch = server.switch();
             let told = switch.subscribe(256);
             switch.mc_set_group(1, &[(1, 0), (2, 0), (3, 0)]).expect("a group");
@@ -344,11 +347,8 @@ fn the_controller_is_told_by_the_kernel() {
     in_a_namespace(|space| {
         wire(space, "s3", "h3");
         for hook in HOOKS {
-            let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
-            let control = SwitchConfig { engine: EngineKind::Kernel, ..control() };
             let target = TargetConfig { cpu_port: Some(CPU), hook, ..TargetConfig::default() };
-            let config = ServerConfig { ports, control, target, ..ServerConfig::default() };
-            let server = Server::start(config, Some(ready(TOLD, EngineKind::Kernel))).expect("a switch");
+            let server = start_with(TOLD, 3, target, None).expect("a switch");
             let switch = server.switch();
             let told = switch.subscribe(256);
             for (host, action, arg) in [(1, "forward", 2), (2, "flood", 7), (4, "forward", u64::from(CPU))] {
@@ -403,12 +403,9 @@ fn start_told(hook: HookChoice) -> Server {
     start_told_with(hook, None)
 }
 
-fn start_told_with(hook: HookChoice, capture: Option<std::path::PathBuf>) -> Server {
-    let ports = (1..=3).map(|port| (port, format!("s{port}"))).collect();
-    let control = SwitchConfig { engine: EngineKind::Kernel, enable_swap: true, ..control() };
+fn start_told_with(hook: HookChoice, capture: Option<PathBuf>) -> Server {
     let target = TargetConfig { cpu_port: Some(CPU), hook, ..TargetConfig::default() };
-    let config = ServerConfig { ports, control, target, capture, ..ServerConfig::default() };
-    let server = Server::start(config, Some(ready(TOLD, EngineKind::Kernel))).expect("a switch");
+    let server = start_with(TOLD, 3, target, capture).expect("a switch");
     hosts_of_told(server.switch());
     server
 }

@@ -217,6 +217,23 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of a message with a number.
+pub const NUMBERED_LEN: usize = 300;
+
+/// A message with its number in front.
+pub fn message_of(number: u64) -> Vec<u8> {
+    let mut message = pattern(number, NUMBERED_LEN);
+    message[..8].copy_from_slice(&number.to_be_bytes());
+    message
+}
+
+/// The number of such a message, all of which is as it was made.
+pub fn number_of(message: &[u8]) -> u64 {
+    let number = u64::from_be_bytes(message[..8].try_into().unwrap());
+    assert_eq!(message[8..], pattern(number, NUMBERED_LEN)[8..], "message {number} is another");
+    number
+}
+
 pub fn counters(daemon: &Daemon) -> HashMap<String, u64> {
     let mut reader = CountersReader::open(daemon.counters_path()).unwrap();
     reader.read().unwrap().map(|(name, _, value)| (name.to_owned(), value)).collect()
