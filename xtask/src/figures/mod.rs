@@ -20,6 +20,7 @@ use barewire_report::figure::Better;
 use record::{RUNS, Row};
 use reference::{Reference, Said};
 use scan::{Figure, Kind, Unit};
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
@@ -77,6 +78,42 @@ pub struct Checked {
     pub resolved: Vec<String>,
     /// What could not be checked.
     pub notes: Vec<String>,
+    /// What would mend the findings whose number alone is wrong.
+    pub edits: Vec<Edit>,
+}
+
+/// A number in a document, and the one that its record has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The document.
+    pub file: String,
+    /// Counted from 1.
+    pub line: usize,
+    /// The bytes of the line.
+    pub range: Range<usize>,
+    /// What is to stand there.
+    pub number: String,
+}
+
+/// `text` of `file` with its numbers as the records have them.
+pub fn edited(file: &str, text: &str, edits: &[Edit]) -> String {
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    let mut own: Vec<&Edit> = edits.iter().filter(|edit| edit.file == file).collect();
+    // From the back, so that what is before stays where it is.
+    own.sort_by_key(|edit| std::cmp::Reverse((edit.line, edit.range.start)));
+    for edit in own {
+        lines[edit.line - 1].replace_range(edit.range.clone(), &edit.number);
+    }
+    lines.join("\n")
+}
+
+/// A value as the documents write it: a time has a digit behind the point below ten, others have as many as they had.
+fn written(value: f64, kind: Kind, decimals: usize) -> String {
+    let decimals = match kind {
+        Kind::Time if decimals <= 1 => usize::from(value < 9.95),
+        _ => decimals,
+    };
+    format!("{value:.decimals$}")
 }
 
 /// Checks the documents of `tree`.
@@ -153,7 +190,7 @@ struct Document<'a> {
 
 impl Document<'_> {
     fn find(&mut self, reason: String) {
-        let hint = "put `<!-- fig RECORD field=value : path -->` behind the figure (`xtask check-figures --print` shows what each says), \
+        let hint = "put `<!-- fig RECORD field=value : path -->` behind the figure (`xtask check-figures --print` shows what each says, `--update` writes it), \
                     or `<!-- not measured -->`";
         let (file, line) = (self.path.to_owned(), self.line);
         self.checked.findings.push(Finding { file, line, rule: "figure", reason, hint });
@@ -188,7 +225,7 @@ impl Document<'_> {
                 Ok(Said::Verdict(reference)) => self.verdict(segment, &reference),
                 Ok(Said::Fig(reference)) => {
                     let rows = self.sides(&reference);
-                    self.figures(segment, &reference, rows);
+                    self.figures(segment, from, &reference, rows);
                 }
             }
             from = comment.at;
@@ -197,7 +234,7 @@ impl Document<'_> {
             if let Some((reference, seen)) = &mut self.table {
                 *seen = true;
                 let reference = reference.clone();
-                self.table_line(bare, &claims[from..], &reference);
+                self.table_line(bare, &claims[from..], from, &reference);
                 return;
             }
         } else if self.table.as_ref().is_some_and(|(_, seen)| *seen) {
@@ -253,10 +290,11 @@ impl Document<'_> {
         Ok((of, over))
     }
 
-    /// Holds the last figures of `segment` against the reference's values.
+    /// Holds the last figures of `segment`, which begins at byte `from` of the line, against the reference's values.
     fn figures(
         &mut self,
         segment: &str,
+        from: usize,
         reference: &Reference,
         rows: anyhow::Result<(Vec<Row>, Option<Vec<Row>>)>,
     ) {
@@ -288,14 +326,14 @@ impl Document<'_> {
         }
         for (figure, path) in own.iter().zip(&reference.values) {
             match value(path, &rows, over.as_deref(), reference.recorded_in) {
-                Ok((value, unit)) => self.hold(figure, path, value, unit),
+                Ok((value, unit)) => self.hold(figure, from, path, value, unit),
                 Err(error) => self.find(format!("{}: {error:#}", figure.text)),
             }
         }
     }
 
-    /// Holds one figure against a value.
-    fn hold(&mut self, figure: &Figure, path: &str, value: Option<f64>, unit: Unit) {
+    /// Holds one figure, of a segment that begins at byte `from`, against a value.
+    fn hold(&mut self, figure: &Figure, from: usize, path: &str, value: Option<f64>, unit: Unit) {
         let Some(stated) = figure.unit else { return };
         let shown = value.map(|value| value * unit.factor / stated.factor);
         let says = shown
@@ -320,10 +358,18 @@ impl Document<'_> {
             self.checked.resolved.push(line);
         } else {
             self.find(format!("{} stands here, `{path}` of the record says {says}", figure.text));
+            if let (Some(_), Some(value)) = (figure.number, shown) {
+                self.checked.edits.push(Edit {
+                    file: self.path.to_owned(),
+                    line: self.line,
+                    range: from + figure.at..from + figure.end,
+                    number: written(value, stated.kind, figure.decimals),
+                });
+            }
         }
     }
 
-    fn table_line(&mut self, line: &str, claims: &str, reference: &Reference) {
+    fn table_line(&mut self, line: &str, claims: &str, from: usize, reference: &Reference) {
         let mut cells: Vec<&str> = line.trim_matches(['|', ' ']).split('|').map(str::trim).collect();
         if !line.trim_start_matches('|').trim_start().starts_with(|c: char| c.is_alphanumeric()) {
             // Trimming took the empty cells at the line's start.
@@ -341,7 +387,7 @@ impl Document<'_> {
         let key = format!("{} {}", self.carried.join(" "), line);
         match reference.of.rows(self.tree, &self.folder).and_then(|rows| named(&rows, &reference.by, &key)) {
             Ok(row) if figures.len() == reference.values.len() => {
-                self.figures(claims, reference, Ok((vec![row], None)))
+                self.figures(claims, from, reference, Ok((vec![row], None)))
             }
             Ok(_) => {
                 self.find(format!("{} figures in the line, {} values", figures.len(), reference.values.len()))
@@ -463,13 +509,29 @@ fn named(rows: &[Row], by: &[String], text: &str) -> anyhow::Result<Row> {
 
 /// The task.
 pub fn main(args: &[String]) -> anyhow::Result<bool> {
-    let print = match args {
-        [] => false,
-        [one] if one == "--print" => true,
-        _ => anyhow::bail!("check-figures takes --print and nothing else"),
+    let (print, update) = match args {
+        [] => (false, false),
+        [one] if one == "--print" => (true, false),
+        [one] if one == "--update" => (false, true),
+        _ => anyhow::bail!("check-figures takes --print or --update, and nothing else"),
     };
     let root = crate::root();
-    let checked = check(&Tree::load(&root)?, &|commit| age(&root, commit));
+    let mut tree = Tree::load(&root)?;
+    let mut checked = check(&tree, &|commit| age(&root, commit));
+    if update {
+        for file in &tree.files {
+            let text = edited(&file.path, &file.text, &checked.edits);
+            if text != file.text {
+                std::fs::write(root.join(&file.path), text).with_context(|| file.path.clone())?;
+            }
+        }
+        println!(
+            "{} numbers were written as recorded: words beside them may not hold any more",
+            checked.edits.len()
+        );
+        tree = Tree::load(&root)?;
+        checked = check(&tree, &|commit| age(&root, commit));
+    }
     if print {
         checked.resolved.iter().for_each(|line| println!("{line}"));
     }

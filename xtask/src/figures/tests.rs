@@ -1,6 +1,6 @@
 //! A canary for each way in which a figure can be wrong.
 
-use super::{Age, Checked, DIRTY, DIRTY_MAX, check};
+use super::{Age, Checked, DIRTY, DIRTY_MAX, check, edited};
 use crate::tidy::{TextFile, Tree};
 
 const RECORD: &str = r#"{"fingerprint":{"build":{"git_commit":"abc","git_dirty":"no"}},"rows":[
@@ -171,4 +171,17 @@ fn text_records_are_read_by_words_and_fields() {
     let checked = check(&tree(readme, &[text]), &|_| Age::NoHistory);
     assert_eq!(checked.findings, []);
     assert_eq!(checked.resolved.len(), 3);
+}
+
+#[test]
+fn wrong_numbers_are_written_as_recorded() {
+    let readme = "é 9.9 us<!-- fig day/a.json system=barewire : rtt_ns.p50 -->, 3 us to 7 us<!-- fig day/a.json system=barewire : min(runs.p50_ns) max(runs.p50_ns) -->\n\
+        <!-- table day/a.json by system : rtt_ns.p50 min(runs.p50_ns) -->\n\n| kernel-tcp | 7.0 us | 9 us |\n| barewire | 17 us | n<1000 |\n";
+    let wanted = "é 5.4 us<!-- fig day/a.json system=barewire : rtt_ns.p50 -->, 5.0 us to 5.6 us<!-- fig day/a.json system=barewire : min(runs.p50_ns) max(runs.p50_ns) -->\n\
+        <!-- table day/a.json by system : rtt_ns.p50 min(runs.p50_ns) -->\n\n| kernel-tcp | 11 us | 11 us |\n| barewire | 5.4 us | n<1000 |\n";
+    let found = checked(readme);
+    assert_eq!(edited("README.md", readme, &found.edits), wanted);
+    // A figure that the record has, where the text says that there were too few samples, is for a person.
+    assert_eq!(checked(wanted).findings.len(), 1);
+    assert_eq!(edited("docs/a.md", readme, &found.edits), readme);
 }

@@ -336,7 +336,7 @@ fn row_of(system: &str, cell: &FilesCell, workload: &Workload, packets: u64, com
     SwitchRow {
         system: system.to_owned(),
         over: "pcap".to_owned(),
-        program: Some(cell.source.name.clone()),
+        program: Some(cell.source.shown.clone()),
         size: workload.size,
         entries: Some(workload.entries),
         masks: workload.masks,

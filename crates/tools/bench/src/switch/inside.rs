@@ -52,7 +52,7 @@ impl Rig {
         let row = SwitchRow {
             system: "barewire".to_owned(),
             over: if tc { "test-run at tc" } else { "test-run at xdp" }.to_owned(),
-            program: Some(cell.source.name.clone()),
+            program: Some(cell.source.shown.clone()),
             engine: Some(EngineKind::Kernel.to_string()),
             size: workload.size,
             entries: Some(workload.entries),

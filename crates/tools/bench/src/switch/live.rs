@@ -20,7 +20,7 @@ use barewire_engine::{
     Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port, target_on,
 };
 use barewire_frame::{Burst, Pool, PoolConfig};
-use barewire_measure::Contention;
+use barewire_measure::{Contention, CoreTime};
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_switch::control::SwitchConfig;
 use barewire_switch::datapath::TargetConfig;
@@ -366,6 +366,20 @@ impl Forwarder<'_> {
         }
     }
 
+    /// CPU time of all who touch a packet, in ns: both hosts and the switch, with the interrupts that they serve, and the kernel's threads
+    /// for interrupts. A packet's way through the kernel, a bridge's or a redirect's, is time of the host that sent it. Not from ticks, of
+    /// which a paced run has a handful.
+    fn all_cpu_ns(&self) -> Option<u64> {
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let own = own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64;
+        let threads = CoreTime::of(&[])?.interrupt_threads_ns;
+        let child = match self {
+            Forwarder::Bmv2(running, _) => running.cpu_ns()?,
+            _ => 0,
+        };
+        Some(own + threads + child)
+    }
+
     /// What was dropped where, so far.
     fn drops(&self, wires: &Wires) -> Result<BTreeMap<String, u64>, BenchError> {
         let mut drops = BTreeMap::new();
@@ -396,17 +410,6 @@ fn growth(before: &BTreeMap<String, u64>, after: BTreeMap<String, u64>) -> BTree
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
-/// Time that no core of the machine was idle, in us, by `/proc/stat`.
-fn machine_busy_us() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/stat").ok()?;
-    let numbers: Vec<u64> =
-        text.lines().next()?.split_whitespace().skip(1).map_while(|w| w.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal (proc(5)); guest time is in user time already.
-    let busy = [0, 1, 2, 5, 6].iter().map(|&i| numbers.get(i).copied().unwrap_or(0)).sum::<u64>();
-    // Ticks of USER_HZ, which is 100 on every architecture that this runs on.
-    numbers.get(3).map(|_| busy * 10_000)
-}
-
 fn one_paced(
     ends: Ends<'_>,
     wires: &Wires,
@@ -415,15 +418,13 @@ fn one_paced(
     duration: Duration,
 ) -> Result<Paced, BenchError> {
     let before = forwarder.drops(wires)?;
-    let (cpu, busy) = (forwarder.cpu_ns(), machine_busy_us());
+    let (cpu, all) = (forwarder.cpu_ns(), forwarder.all_cpu_ns());
     let Exchanged { sent, received, behind } = load::paced(ends, pps, duration)?;
-    let each = |total: f64| (received > 0).then(|| total / received as f64);
-    let cpu = forwarder
-        .cpu_ns()
-        .zip(cpu)
-        .and_then(|(after, before)| each((after - before.min(after)) as f64 / 1e3));
-    let busy =
-        machine_busy_us().zip(busy).and_then(|(after, before)| each((after - before.min(after)) as f64));
+    let each = |(after, before): (u64, u64)| {
+        (received > 0).then(|| after.saturating_sub(before) as f64 / 1e3 / received as f64)
+    };
+    let cpu = forwarder.cpu_ns().zip(cpu).and_then(each);
+    let all = forwarder.all_cpu_ns().zip(all).and_then(each);
     let drops = growth(&before, forwarder.drops(wires)?);
     Ok(Paced {
         offered_pps: pps,
@@ -431,7 +432,7 @@ fn one_paced(
         received,
         behind,
         cpu_us_per_packet: cpu,
-        machine_cpu_us_per_packet: busy,
+        machine_cpu_us_per_packet: all,
         drops,
     })
 }
@@ -611,7 +612,7 @@ fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) ->
     SwitchRow {
         system: system.name().to_owned(),
         over: system.over().to_owned(),
-        program: runs_program.then(|| program.source.name.clone()),
+        program: runs_program.then(|| program.source.shown.clone()),
         load_us: engine.as_ref().and_then(|engine| program.load_us.get(engine).copied()),
         engine,
         size: 42 + load::PAYLOAD as u32,

@@ -404,7 +404,7 @@ fn row_of(cell: &MemCell, rig: &Rig, duration: Duration, clock: ClockCost, comma
     SwitchRow {
         system: "barewire".to_owned(),
         over: "mem".to_owned(),
-        program: Some(cell.source.name.clone()),
+        program: Some(cell.source.shown.clone()),
         engine: Some(cell.engine.to_string()),
         size: rig.workload.size,
         entries: Some(rig.workload.entries),
@@ -420,22 +420,29 @@ fn row_of(cell: &MemCell, rig: &Rig, duration: Duration, clock: ClockCost, comma
     }
 }
 
-/// Runs all `cells` of one point in turn, `runs` times, in this thread: a row for each.
+/// Runs all `cells` in turn, `runs` times, in this thread: a row for each, and why some could not be set up.
 ///
 /// # Errors
-/// [`BenchError`] when one of them cannot be set up.
+/// [`BenchError::Interrupted`].
 pub fn measure(
     cells: &[MemCell],
     runs: u32,
     duration: Duration,
     command: &str,
     progress: &mut dyn FnMut(String),
-) -> Result<Vec<SwitchRow>, BenchError> {
+) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let clock = clock_cost();
-    let mut rigs = Vec::new();
+    let (mut rigs, mut failures) = (Vec::new(), Vec::new());
     for cell in cells {
         go_on()?;
-        let rig = Rig::build(cell)?;
+        let rig = match Rig::build(cell) {
+            Ok(rig) => rig,
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => {
+                failures.push(error);
+                continue;
+            }
+        };
         let row = row_of(cell, &rig, duration, clock, command);
         rigs.push((rig, row, Vec::new()));
     }
@@ -467,7 +474,7 @@ pub fn measure(
         row.drops.extend(rig.view.borrow().drops.clone());
         row
     };
-    Ok(rigs.into_iter().map(finish).collect())
+    Ok((rigs.into_iter().map(finish).collect(), failures))
 }
 
 fn checked(rig: &mut Rig, row: &mut SwitchRow) {
@@ -492,7 +499,9 @@ mod tests {
     fn every_program_forwards_what_it_has_to_by_both_engines() {
         for name in NAMES {
             let cells = [cell(name, EngineKind::Native), cell(name, EngineKind::Interpreter)];
-            let rows = measure(&cells, 2, Duration::from_millis(20), "test", &mut |_| {}).unwrap();
+            let (rows, failures) =
+                measure(&cells, 2, Duration::from_millis(20), "test", &mut |_| {}).unwrap();
+            assert!(failures.is_empty(), "{failures:?}");
             for (row, engine) in rows.iter().zip(["native", "interpreter"]) {
                 assert_eq!(row.void, None, "{name}: {row:?}");
                 assert_eq!(row.engine.as_deref(), Some(engine));

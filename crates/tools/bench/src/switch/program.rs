@@ -62,8 +62,10 @@ embedded!("simple_router", "ecmp_router", "acl", "many_tables", "deep_headers");
 /// A program that can be read.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Source {
-    /// Its name, for rows.
+    /// Its name.
     pub name: String,
+    /// What rows call it: its name, or that of its file where another program has the same ([`tell_apart`]).
+    pub shown: String,
     /// What was typed to get it: the name, or the path of its file.
     pub typed: String,
     form: Form,
@@ -131,7 +133,12 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Source, String> {
         if let Some(source) = embedded(text) {
             let form = Form::Embedded(source);
-            return Ok(Source { name: text.to_owned(), typed: text.to_owned(), form });
+            return Ok(Source {
+                name: text.to_owned(),
+                shown: text.to_owned(),
+                typed: text.to_owned(),
+                form,
+            });
         }
         let is_source = text.ends_with(".p4");
         if !text.contains('/') && !text.ends_with(".json") && !is_source {
@@ -143,12 +150,34 @@ impl FromStr for Source {
             false => Form::Json(std::fs::read_to_string(text).map_err(|e| format!("{text}: {e}"))?),
         };
         let name = Path::new(text).file_stem().and_then(|s| s.to_str()).unwrap_or(text);
-        let source = Source { name: name.to_owned(), typed: text.to_owned(), form };
+        let source = Source { name: name.to_owned(), shown: name.to_owned(), typed: text.to_owned(), form };
         if is_source {
             source.program()?;
         }
         Ok(source)
     }
+}
+
+/// Gives programs of one name (source and JSON of the same, two versions) names by which their rows can be told apart: those of their
+/// files, or what was typed.
+#[must_use]
+pub fn tell_apart(mut sources: Vec<Source>) -> Vec<Source> {
+    let of_file = |source: &Source| {
+        Path::new(&source.typed)
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or(&source.typed)
+            .to_owned()
+    };
+    for name in [of_file, |source: &Source| source.typed.clone()] {
+        let shown: Vec<String> = sources.iter().map(|source| source.shown.clone()).collect();
+        for source in &mut sources {
+            if shown.iter().filter(|other| **other == source.shown).count() > 1 {
+                source.shown = name(source);
+            }
+        }
+    }
+    sources
 }
 
 /// The workload that `program` takes, by its tables and their actions.
@@ -209,6 +238,20 @@ mod tests {
             let written = barewire_p4::import::import(&source.json().unwrap()).unwrap();
             assert_eq!(kind_of(&written).unwrap(), kind, "{name}");
         }
+    }
+
+    #[test]
+    fn programs_of_one_name_are_told_apart_by_their_files() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+        let acl = [format!("{root}/programs/acl.p4"), format!("{root}/tests/p4c/acl.json")];
+        let shown = |typed: &[&str]| -> Vec<String> {
+            let sources = typed.iter().map(|text| text.parse().unwrap()).collect();
+            tell_apart(sources).into_iter().map(|source| source.shown).collect()
+        };
+        assert_eq!(shown(&["simple_router", &acl[0]]), ["simple_router", "acl"]);
+        assert_eq!(shown(&["acl", &acl[0], &acl[1]]), ["acl", "acl.p4", "acl.json"]);
+        let again = format!("{root}/programs/../programs/acl.p4");
+        assert_eq!(shown(&[&acl[0], &again]), [acl[0].as_str(), again.as_str()]);
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
             round_trip(row, row.added_latency_ns, signed),
             round_trip(row, row.over_bridge_ns, signed),
             shown(row.cpu_us_per_packet, number),
+            shown(row.machine_cpu_us_per_packet, number),
             if sent > 0 { format!("{lost}/{sent}") } else { "-".to_owned() },
         ];
         let mut notes = notes(row);
@@ -140,6 +141,7 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
         least_most[9] = above(|r| r.added_latency_ns);
         least_most[10] = above(|r| r.over_bridge_ns);
         least_most[11] = spread(row.cpu_of_runs(), number);
+        least_most[12] = spread(row.machine_cpu_of_runs(), number);
         let of_row = (cells, notes.join("; "));
         std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
     });
@@ -156,6 +158,7 @@ fn between_hosts(rows: &[&SwitchRow]) -> String {
         "added",
         "over bridge",
         "CPU us/packet",
+        "with hosts",
         "lost/paced",
     ];
     columns(&head, lines.collect(), 4)
@@ -230,6 +233,8 @@ pub fn ratios(rows: &[SwitchRow]) -> String {
             say("round trip", &rtt(ours), &rtt(other), Better::Lower);
             if ours.cpu_at_pps == other.cpu_at_pps {
                 say("CPU time a packet", &ours.cpu_of_runs(), &other.cpu_of_runs(), Better::Lower);
+                let all = [ours, other].map(SwitchRow::machine_cpu_of_runs);
+                say("CPU time a packet, both hosts' included", &all[0], &all[1], Better::Lower);
             }
         }
     }

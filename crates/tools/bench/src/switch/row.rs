@@ -21,7 +21,7 @@ pub struct Paced {
     pub behind: u64,
     /// CPU time of the switch's own threads for each packet, in us. `None` where the switch is the kernel.
     pub cpu_us_per_packet: Option<f64>,
-    /// CPU time of the whole machine for each packet, hosts and kernel included, in us.
+    /// CPU time of all who touch a packet, in us: both hosts, the switch, and the kernel for them.
     pub machine_cpu_us_per_packet: Option<f64>,
     /// Where packets were dropped: by reason or by counter.
     #[serde(default)]
@@ -144,6 +144,10 @@ pub struct SwitchRow {
     pub cpu_us_per_packet: Option<f64>,
     /// Rate at which that was taken; null: as fast as it goes.
     pub cpu_at_pps: Option<u64>,
+    /// CPU time of all who touch a packet, in us, at that rate: both hosts, the switch, and the kernel for them. What `direct` has of it is
+    /// the hosts' own.
+    #[serde(default)]
+    pub machine_cpu_us_per_packet: Option<f64>,
     /// Payload of one TCP stream, in Mbit/s.
     pub tcp_mbps: Option<f64>,
     /// Its packets with data per second, as the second host's interface counted them. With offloads on one may be some segments.
@@ -257,6 +261,7 @@ impl SwitchRow {
         {
             self.cpu_us_per_packet = fastest.cpu_us_per_packet;
             self.cpu_at_pps = Some(fastest.offered_pps);
+            self.machine_cpu_us_per_packet = fastest.machine_cpu_us_per_packet;
         }
         for paced in &self.paced {
             for (reason, count) in &paced.drops {
@@ -274,14 +279,23 @@ impl SwitchRow {
 
     /// CPU time for each packet of each run, in us, at the rate at which the row's is.
     pub(crate) fn cpu_of_runs(&self) -> Vec<f64> {
-        let of = |run: &SwitchRun| match self.cpu_at_pps {
-            None => run.cpu_us_per_packet,
-            Some(rate) => {
-                let at = run.paced.iter().find(|p| p.offered_pps == rate && p.void().is_none());
-                at.and_then(|paced| paced.cpu_us_per_packet)
-            }
+        match self.cpu_at_pps {
+            None => self.runs.iter().filter_map(|run| run.cpu_us_per_packet).collect(),
+            Some(_) => self.paced_of_runs(|paced| paced.cpu_us_per_packet),
+        }
+    }
+
+    /// The same of all who touch a packet.
+    pub(crate) fn machine_cpu_of_runs(&self) -> Vec<f64> {
+        self.paced_of_runs(|paced| paced.machine_cpu_us_per_packet)
+    }
+
+    fn paced_of_runs(&self, figure: fn(&Paced) -> Option<f64>) -> Vec<f64> {
+        let at = |run: &SwitchRun| {
+            let paced = |p: &&Paced| Some(p.offered_pps) == self.cpu_at_pps && p.void().is_none();
+            run.paced.iter().find(paced).and_then(figure)
         };
-        self.runs.iter().filter_map(of).collect()
+        self.runs.iter().filter_map(at).collect()
     }
 
     /// What the row is about, in one line.

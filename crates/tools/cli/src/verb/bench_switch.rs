@@ -9,7 +9,7 @@ use barewire_base::Duration;
 use barewire_bench::search::frames;
 use barewire_bench::switch::mem::{MemCell, Rig};
 use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
-use barewire_bench::switch::program::Source;
+use barewire_bench::switch::program::{Source, tell_apart};
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
 use barewire_bench::switch::{SwitchRow, count};
@@ -134,7 +134,7 @@ impl Args {
     fn request(&self, core: Option<usize>, command: String) -> Request {
         Request {
             overs: self.over.clone(),
-            programs: self.program.clone(),
+            programs: tell_apart(self.program.clone()),
             engines: self.engine.clone(),
             sizes: self.size.clone(),
             entries: self.entries.clone(),

@@ -63,7 +63,7 @@ const STATS: [(&str, &str, Stat); 11] = [
 ];
 
 /// Figures whose name says more than a unit: key, words, unit, direction, factor.
-const NAMED: [(&str, &str, Unit, Better, f64); 11] = [
+const NAMED: [(&str, &str, Unit, Better, f64); 12] = [
     ("ns_per_packet", "time a packet", Unit::Ns, Better::Lower, 1.0),
     ("ns_per_message", "time a message", Unit::Ns, Better::Lower, 1.0),
     ("rate_per_s", "rate", Unit::PerSecond, Better::Higher, 1.0),
@@ -74,6 +74,7 @@ const NAMED: [(&str, &str, Unit, Better, f64); 11] = [
     ("sustained_pps", "packets without loss", Unit::PerSecond, Better::Higher, 1.0),
     ("cpu_ns_per_op", "CPU time an operation", Unit::Ns, Better::Lower, 1.0),
     ("cpu_us_per_packet", "CPU time a packet", Unit::Ns, Better::Lower, 1e3),
+    ("machine_cpu_us_per_packet", "CPU time a packet, both hosts' included", Unit::Ns, Better::Lower, 1e3),
     ("instructions_per_packet", "instructions a packet", Unit::Count, Better::Lower, 1.0),
 ];
 

@@ -75,13 +75,16 @@ fn only_what_grew_is_told() {
 }
 
 #[test]
-fn the_machine_tells_how_busy_it_is() {
-    let before = machine_busy_us().unwrap();
-    let begin = barewire_measure::stamp();
-    let is_over = || barewire_measure::stamp().since(begin) > Duration::from_secs(20);
-    // It is told in hundredths of a second, and others may have that time.
-    while machine_busy_us().unwrap() <= before && !is_over() {}
-    assert!(machine_busy_us().unwrap() > before);
+fn who_works_is_charged() {
+    let before = Forwarder::Nothing.all_cpu_ns().unwrap();
+    // A thread that is over by then: what it had is not lost with it.
+    let worked = std::thread::spawn(|| {
+        let task = barewire_measure::Task::current().unwrap();
+        while task.time().unwrap().run_ns < 5_000_000 {}
+        task.time().unwrap().run_ns
+    });
+    let worked = worked.join().unwrap();
+    assert!(Forwarder::Nothing.all_cpu_ns().unwrap() - before >= worked);
 }
 
 #[test]
@@ -142,6 +145,8 @@ fn hosts_reach_each_other_on_every_way() {
         let own_threads = ["bare-loop", "barewire"].contains(&row.system.as_str());
         let offered = row.paced.iter().any(|paced| paced.void().is_none());
         assert_eq!(row.cpu_us_per_packet.is_some(), own_threads && offered, "{row:?}");
+        assert_eq!(row.machine_cpu_us_per_packet.is_some(), offered, "{row:?}");
+        assert!(row.machine_cpu_us_per_packet >= row.cpu_us_per_packet, "{row:?}");
     }
     assert_eq!(rows[0].added_latency_ns, Some(0));
     assert_eq!(rows[1].over_bridge_ns, Some(0));
