@@ -234,7 +234,7 @@ test_image() {
 # Of another machine's: what runs under an emulator.
 test_aarch64() {
     tar -xzf "$dist"/barewire-*-linux-aarch64.tar.gz --strip-components 1
-    local run=(qemu-aarch64 -L /usr/aarch64-linux-gnu)
+    local run=("$qemu" -L /usr/aarch64-linux-gnu)
     "${run[@]}" bin/barewire --version
     "${run[@]}" bin/barewire up --port mem:x --ipv4 10.0.0.1/24 --check
     aarch64-linux-gnu-gcc -std=c11 -Iinclude share/doc/barewire/examples/echo.c -o echo -Llib -lbarewire
@@ -323,7 +323,9 @@ check "Debian packages" test_deb dpkg cc
 check "RPM packages" test_rpm rpm cc
 check "static binary" test_static ldd
 check "container image" test_image buildah
-check "aarch64" test_aarch64 qemu-aarch64 aarch64-linux-gnu-gcc
+# Debian has it in two packages, under two names.
+qemu=$(command -v qemu-aarch64 || command -v qemu-aarch64-static || echo qemu-aarch64)
+check "aarch64" test_aarch64 "$qemu" aarch64-linux-gnu-gcc
 check "crates" test_crates cargo
 check "Python wheel" test_wheel python3
 check "Go module" test_go go cc
