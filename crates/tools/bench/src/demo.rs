@@ -139,11 +139,13 @@ impl Demo {
             seed: 1,
             command: self.command.clone(),
         };
-        let between = switch::plan::Request {
-            overs: vec![switch::plan::Over::Xdp],
-            engines: vec![EngineKind::Native],
-            ..alone.clone()
+        // Programs in the kernel need more of it than ports do.
+        let engines = match self.with_hosts && switch::redirect::is_possible() {
+            true => vec![EngineKind::Native, EngineKind::Kernel],
+            false => vec![EngineKind::Native],
         };
+        let between =
+            switch::plan::Request { overs: vec![switch::plan::Over::Xdp], engines, ..alone.clone() };
         Ok(if self.with_hosts { vec![between, alone] } else { vec![alone] })
     }
 

@@ -28,6 +28,14 @@ impl fmt::Display for At {
     }
 }
 
+/// Whether the kernel takes such a program from this process.
+pub fn is_possible() -> bool {
+    let mut asm = Asm::default();
+    asm.mov_imm(Reg::R0, helper::xdp::PASS);
+    asm.exit();
+    asm.finish(false).is_ok_and(|insns| Program::load(Kind::Xdp, "redirect", &insns).is_ok())
+}
+
 /// Programs at both interfaces; they go on drop.
 pub struct Redirect {
     _links: Vec<Link>,
