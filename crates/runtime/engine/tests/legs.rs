@@ -1,6 +1,6 @@
 //! A stack with two ports between two stacks with one: flows choose by route, and no port holds up what is another's.
 
-use barewire_base::{Duration, Instant};
+use barewire_base::{Duration, Instant, Prng};
 use barewire_engine::Stack;
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
@@ -40,21 +40,42 @@ fn stack(port: Box<dyn Port>, pool: Pool, host: Host, seed: u8) -> Stack<HeapMem
     Stack::new(port, pool, host, endpoint)
 }
 
-/// A port that can be cut, as by an interface that is set down: everything fails, and frames are lost.
+/// What befalls the middle one's end of a cable.
+#[derive(Default)]
+struct Fate {
+    /// Everything fails, and frames are lost, as by an interface that is set down.
+    is_down: Cell<bool>,
+    /// The share of frames that are lost each way.
+    loss: Cell<f64>,
+    /// The longest frame that was sent.
+    longest: Cell<usize>,
+}
+
 struct Cut {
     port: MemoryPort,
-    is_down: Rc<Cell<bool>>,
-    longest: Rc<Cell<usize>>,
+    fate: Rc<Fate>,
+    random: Prng,
 }
 
 impl Cut {
     fn check(&self, burst: &mut Burst) -> Result<(), PortError> {
-        if !self.is_down.get() {
+        if !self.fate.is_down.get() {
             return Ok(());
         }
         burst.clear();
         let source = io::Error::from(io::ErrorKind::NetworkDown);
         Err(PortError::Down { port: "cut".to_owned(), source })
+    }
+}
+
+impl Cut {
+    fn lose(&mut self, burst: &mut Burst) {
+        for _ in 0..burst.len() {
+            let frame = burst.pop().unwrap();
+            if !self.random.chance(self.fate.loss.get()) {
+                burst.push(frame).unwrap();
+            }
+        }
     }
 }
 
@@ -64,13 +85,18 @@ impl Port for Cut {
     }
     fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         self.check(burst)?;
-        self.port.rx_burst(now, burst)
+        let received = self.port.rx_burst(now, burst)?;
+        self.lose(burst);
+        Ok(received)
     }
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         self.check(burst)?;
         let longest = burst.iter().map(|frame| frame.len()).max().unwrap_or(0);
-        self.longest.set(self.longest.get().max(longest));
-        self.port.tx_burst(now, burst)
+        self.fate.longest.set(self.fate.longest.get().max(longest));
+        let before = burst.len();
+        self.lose(burst);
+        let lost = before - burst.len();
+        Ok(lost + self.port.tx_burst(now, burst)?)
     }
     fn counters(&self) -> &PortCounters {
         self.port.counters()
@@ -162,27 +188,29 @@ struct World {
     now: Instant,
     /// Stations that get their turns.
     runs: [bool; 3],
-    down: [Rc<Cell<bool>>; 2],
-    /// The longest frame that the middle one sent by each cable.
-    longest: [Rc<Cell<usize>>; 2],
+    fates: [Rc<Fate>; 2],
     queued: HashMap<FlowId, u64>,
 }
 
 impl World {
     fn new() -> World {
-        World::with_mtus([1500, 1500])
+        World::with([1500, 1500], 1)
     }
 
-    fn with_mtus(mtus: [u16; 2]) -> World {
+    fn with(mtus: [u16; 2], seed: u64) -> World {
         let pool = || Pool::new(PoolConfig::default()).unwrap();
         let station = |stack| Station { stack, seen: Seen::default(), busy: Vec::new() };
         let cable = || MemoryLink::new(MemoryConfig { slots: SLOTS, ..MemoryConfig::default() }).unwrap();
         let ((left, one), (two, right)) = (cable(), cable());
-        let (down, longest) = ([Rc::default(), Rc::default()], [Rc::default(), Rc::default()]);
+        let fates = [Rc::<Fate>::default(), Rc::default()];
+        let mut random = Prng::new(seed);
         let shared = pool();
-        let cut = |end: barewire_port::MemoryEnd, n: usize| {
-            let (is_down, longest) = (Rc::clone(&down[n]), Rc::clone(&longest[n]));
-            Box::new(Cut { port: end.open(shared.clone()), is_down, longest })
+        let mut cut = |end: barewire_port::MemoryEnd, n: usize| {
+            Box::new(Cut {
+                port: end.open(shared.clone()),
+                fate: Rc::clone(&fates[n]),
+                random: random.fork(),
+            })
         };
         let middle = stack(cut(one, 0), shared.clone(), host(1, 1, mtus[0]), 2);
         let middle = middle.with_leg(cut(two, 1), host(2, 1, mtus[1])).unwrap();
@@ -196,8 +224,7 @@ impl World {
             right: end(right, 2, 3),
             now: Instant::from_nanos(1_000_000_000),
             runs: [true; 3],
-            down,
-            longest,
+            fates,
             queued: HashMap::new(),
         }
     }
@@ -234,6 +261,11 @@ impl World {
         self.middle.busy = flows.to_vec();
         self.run(Duration::from_millis(20));
         flows
+    }
+
+    /// The longest frame that the middle one sent by each cable.
+    fn longest(&self) -> [usize; 2] {
+        [0, 1].map(|n| self.fates[n].longest.get())
     }
 
     /// Messages that the two ends have.
@@ -338,7 +370,7 @@ fn a_port_that_is_down_is_a_wire_that_is_cut() {
     world.two_busy_flows();
     for cut in [0, 1] {
         let other = 1 - cut;
-        world.down[cut].set(true);
+        world.fates[cut].is_down.set(true);
         let before = world.arrived();
         world.run(Duration::from_millis(100));
         let after = world.arrived();
@@ -347,7 +379,7 @@ fn a_port_that_is_down_is_a_wire_that_is_cut() {
         assert!(after[other] > before[other] + 10, "{before:?} {after:?}");
         let (number, error) = world.middle.stack.take_port_error().expect("one is down");
         assert!(number == cut && matches!(error, PortError::Down { .. }), "{number}: {error}");
-        world.down[cut].set(false);
+        world.fates[cut].is_down.set(false);
         world.run(Duration::from_millis(200));
         assert!(world.arrived()[cut] > after[cut] + 10, "{after:?} {:?}", world.arrived());
         while world.middle.stack.take_port_error().is_some() {}
@@ -359,18 +391,18 @@ fn a_port_that_is_down_is_a_wire_that_is_cut() {
 
 #[test]
 fn each_port_has_packets_of_its_own_size() {
-    let mut world = World::with_mtus([600, 1500]);
+    let mut world = World::with([600, 1500], 1);
     world.two_busy_flows();
     world.run(Duration::from_millis(50));
-    assert_eq!([world.longest[0].get(), world.longest[1].get()], [614, 1514]);
+    assert_eq!(world.longest(), [614, 1514]);
     // Lowered on one, they stay what they are on the other; what was cut for more travels in pieces.
     let now = world.now;
     assert_eq!(world.middle.stack.set_mtu(now, 1, 1000), Ok(0));
     world.run(Duration::from_millis(20));
-    world.longest[1].set(0);
+    world.fates[1].longest.set(0);
     let before = world.arrived();
     world.run(Duration::from_millis(50));
-    assert_eq!([world.longest[0].get(), world.longest[1].get()], [614, 1014]);
+    assert_eq!(world.longest(), [614, 1014]);
     let after = world.arrived();
     assert!(after[0] > before[0] && after[1] > before[1]);
     assert_eq!(world.middle.seen.closed, 0);
@@ -428,7 +460,7 @@ fn flows_take_each_others_places() {
     for round in 0..100 {
         // In turns, one leg is full or down when its flows end.
         world.runs = [round % 4 != 1, true, round % 4 != 3];
-        world.down[0].set(round % 8 == 6);
+        world.fates[0].is_down.set(round % 8 == 6);
         let now = world.now;
         for n in 0..10 {
             let cable = 1 + u8::from((round + n) % 3 == 0);
@@ -447,7 +479,7 @@ fn flows_take_each_others_places() {
         assert_eq!(world.middle.stack.endpoint().audit(), Ok(()));
     }
     world.runs = [true; 3];
-    world.down[0].set(false);
+    world.fates[0].is_down.set(false);
     world.run(Duration::from_secs(12));
     for station in world.stations() {
         assert_eq!(station.stack.endpoint().flows_used(), 0);
@@ -457,4 +489,31 @@ fn flows_take_each_others_places() {
     world.two_busy_flows();
     let after = world.arrived();
     assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
+}
+
+/// With losses on both cables, and the one or the other cut for a while, every message arrives, once and whole.
+#[test]
+fn messages_arrive_through_losses_on_both_ports() {
+    for seed in 1..=30 {
+        let mut world = World::with([1500, 1500], seed);
+        world.two_busy_flows();
+        let mut random = Prng::new(seed);
+        for fate in &world.fates {
+            fate.loss.set(random.unit() * 0.1);
+        }
+        for _ in 0..5 {
+            let cut = random.below(2) as usize;
+            world.fates[cut].is_down.set(true);
+            world.run(Duration::from_millis(random.below(40)));
+            world.fates[cut].is_down.set(false);
+            world.run(Duration::from_millis(random.below(40)));
+        }
+        world.middle.busy.clear();
+        world.run(Duration::from_secs(4));
+        let queued: Vec<u64> = world.queued.values().copied().collect();
+        let (sent, arrived) = (queued.iter().sum::<u64>(), world.arrived().iter().sum::<u64>());
+        assert!(sent > 20 && sent == arrived, "seed {seed}: {sent} sent, {arrived} arrived");
+        assert_eq!(world.middle.seen.sent.values().sum::<u64>(), sent, "seed {seed}: all are acknowledged");
+        assert_eq!(world.middle.seen.closed, 0, "seed {seed}");
+    }
 }

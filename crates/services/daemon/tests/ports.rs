@@ -9,8 +9,9 @@ use barewire_client::{
 };
 use barewire_daemon::{Config, Daemon, DaemonError, PortConfig};
 use barewire_engine::now;
-use common::*;
+use barewire_verbs::context::{self as rdma_context, ConnectTo, ContextError};
 use common::echo::{Server, rounds};
+use common::*;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -199,8 +200,8 @@ fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
     }
     let mut flows = Vec::new();
     eventually("it is connected", || {
-        right.poll();
-        while let Some(event) = stuck.poll_event() {
+        right.poll().unwrap();
+        while let Some(event) = stuck.next_event() {
             match event {
                 Event::Connected { flow, .. } => flows.push(flow),
                 event => panic!("{event:?}"),
@@ -272,6 +273,29 @@ fn the_least_mtu_is_told_and_each_port_has_its_own() {
     // Acknowledgements are among them.
     let (wide, narrow) = (longest("port"), longest("port.1"));
     assert!(wide > 914 && narrow <= 914, "{wide} and {narrow} bytes a frame");
+}
+
+#[test]
+fn rdma_is_on_the_first_port() {
+    let dir = Dir::new();
+    let mut config = between(&dir);
+    config.rdma.enabled = true;
+    let middle = Daemon::start(&config).unwrap();
+    let mut left = named(&dir, &cable(&dir, 1), host(1, 2));
+    left.rdma.enabled = true;
+    let (left, _right) = (Daemon::start(&left).unwrap(), end(&dir, 2));
+    let (mut a, mut b) = (rdma::End::new(&middle, "a", 4096), rdma::End::new(&left, "b", 4096));
+    let to = |net: u8, local| ConnectTo { local, ..ConnectTo::new(host(net, 2).into(), 50) };
+    for to in [to(1, Some(host(2, 1).into())), to(2, Some(host(2, 1).into())), to(2, None)] {
+        let failed = a.context.connect(a.qp, &to, PATIENCE);
+        assert!(matches!(failed, Err(ContextError::Unreachable)), "{failed:?}");
+    }
+    let listener = b.context.listen(50, 16).unwrap();
+    a.context.start_connect(a.qp, &to(1, None), PATIENCE).unwrap();
+    let request = b.context.get_request(listener, PATIENCE).unwrap();
+    b.context.accept(&request, b.qp, &[]).unwrap();
+    let event = a.context.wait_event(PATIENCE).unwrap();
+    assert!(matches!(event, rdma_context::Event::Connected { .. }), "{event:?}");
 }
 
 #[test]
