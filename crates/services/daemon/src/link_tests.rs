@@ -104,7 +104,7 @@ fn a_carrier_that_is_lost_is_told_once_each_time() {
         for _ in 0..300 {
             let guard = &mut bed.guard;
             bed.near.enter(|| guard.look(now()).unwrap()).unwrap();
-            all += bed.orders.try_iter().filter(|order| matches!(order, LinkOrder::CarrierLost)).count();
+            all += bed.orders.try_iter().filter(|order| matches!(order, (0, LinkOrder::CarrierLost))).count();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         all
