@@ -317,6 +317,9 @@ impl<M: Memory> Stack<M> {
         let mut sent = 0;
         for leg in 0..self.legs.len() {
             let done = self.transmit_on(now, leg, steering.as_deref_mut());
+            if done.is_err() {
+                self.cut(leg);
+            }
             sent += self.note(leg, done);
         }
         Ok(sent)
@@ -329,6 +332,16 @@ impl<M: Memory> Stack<M> {
             self.legs[leg].failed = Some(failed);
             0
         })
+    }
+
+    /// A port that failed is a wire that is cut: what it left is lost, as nobody could sleep while it waits.
+    #[cold]
+    fn cut(&mut self, leg: usize) {
+        let tx = &mut self.legs[leg].tx;
+        for _ in 0..tx.len() {
+            self.counters.drops.count(DropReason::PortDown);
+        }
+        tx.clear();
     }
 
     /// The sending half of one leg's cycle.

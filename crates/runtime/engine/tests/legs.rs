@@ -1,6 +1,6 @@
 //! A stack with two ports between two stacks with one: flows choose by route, and no port holds up what is another's.
 
-use barewire_base::{Duration, Instant, Prng};
+use barewire_base::{DropReason, Duration, Instant, Prng};
 use barewire_engine::Stack;
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
@@ -60,11 +60,10 @@ struct Cut {
 }
 
 impl Cut {
-    fn check(&self, burst: &mut Burst) -> Result<(), PortError> {
+    fn check(&self) -> Result<(), PortError> {
         if !self.fate.is_down.get() {
             return Ok(());
         }
-        burst.clear();
         let source = io::Error::from(io::ErrorKind::NetworkDown);
         Err(PortError::Down { port: "cut".to_owned(), source })
     }
@@ -86,13 +85,13 @@ impl Port for Cut {
         self.port.caps()
     }
     fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        self.check(burst)?;
+        self.check()?;
         let received = self.port.rx_burst(now, burst)?;
         self.lose(burst);
         Ok(received)
     }
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        self.check(burst)?;
+        self.check()?;
         let longest = burst.iter().map(|frame| frame.len()).max().unwrap_or(0);
         self.fate.longest.set(self.fate.longest.get().max(longest));
         if let Some(source) = burst.iter().last().and_then(|frame| frame.data().get(6..12)) {
@@ -386,6 +385,7 @@ fn a_port_that_is_full_holds_up_its_own_flows_alone() {
 fn a_port_that_is_down_is_a_wire_that_is_cut() {
     let mut world = World::new();
     world.two_busy_flows();
+    let mut lost_before = 0;
     for cut in [0, 1] {
         let other = 1 - cut;
         world.fates[cut].is_down.set(true);
@@ -397,6 +397,10 @@ fn a_port_that_is_down_is_a_wire_that_is_cut() {
         assert!(after[other] > before[other] + 10, "{before:?} {after:?}");
         let (number, error) = world.middle.stack.take_port_error().expect("one is down");
         assert!(number == cut && matches!(error, PortError::Down { .. }), "{number}: {error}");
+        // It left its frames where they were, and they are lost.
+        let lost = world.middle.stack.counters().drops.get(DropReason::PortDown);
+        assert!(lost > lost_before && world.middle.stack.legs()[cut].port().counters().drops.total() == 0);
+        lost_before = lost;
         world.fates[cut].is_down.set(false);
         world.run(Duration::from_millis(200));
         assert!(world.arrived()[cut] > after[cut] + 10, "{after:?} {:?}", world.arrived());
