@@ -135,6 +135,26 @@ impl Addresses {
         self.v6.iter().any(|l| barewire_wire::solicited_node(Ipv6Addr::from_bits(l.addr)) == group)
     }
 
+    /// Bits of the longest prefix of ours that holds `ip`; all of them for a gateway. `None`: it is not on the link.
+    pub(crate) fn prefix_to(&self, ip: IpAddr) -> Option<u8> {
+        /// `fe80::/10`.
+        const LINK_LOCAL: u32 = 10;
+        let longest = match ip {
+            IpAddr::V4(ip) => {
+                let (bits, gateway) = (ip.to_bits(), (self.gateway4 == Some(ip)).then_some(32));
+                let near = self.v4.iter().filter(|l| (l.addr ^ bits) & l.mask == 0);
+                near.map(|l| l.mask.leading_ones()).chain(gateway).max()
+            }
+            IpAddr::V6(ip) => {
+                let (bits, gateway) = (ip.to_bits(), (self.gateway6 == Some(ip)).then_some(128));
+                let any = (ip.is_unicast_link_local() && !self.v6.is_empty()).then_some(LINK_LOCAL);
+                let near = self.v6.iter().filter(|l| (l.addr ^ bits) & l.mask == 0);
+                near.map(|l| l.mask.leading_ones()).chain(gateway).chain(any).max()
+            }
+        };
+        longest.map(|bits| bits as u8)
+    }
+
     /// Whether `ip` is a neighbour: in a prefix of ours, or a gateway.
     pub(crate) fn is_on_link(&self, ip: IpAddr) -> bool {
         match ip {
@@ -285,6 +305,28 @@ mod tests {
         for nowhere in ["0.0.0.0", "127.0.0.1", "240.0.0.1", "10.0.0.1", "::", "::1", "2001:db8::1"] {
             assert_eq!(a.next_hop(ip(nowhere)), None, "{nowhere}");
         }
+    }
+
+    #[test]
+    fn the_longest_prefix_says_how_near_an_address_is() {
+        let a = addresses();
+        for (to, bits) in [
+            ("10.9.9.9", Some(8)),
+            ("10.1.2.9", Some(24)),
+            ("10.1.2.254", Some(32)),
+            ("192.0.2.9", Some(32)),
+            ("192.0.2.8", None),
+            ("2001:db8::77", Some(64)),
+            ("2001:db9::77", None),
+            ("fe80::77", Some(64)),
+            ("fe80:1::77", Some(10)),
+            ("fe80::fe", Some(128)),
+        ] {
+            assert_eq!(a.prefix_to(ip(to)), bits, "{to}");
+        }
+        let everything =
+            HostConfig { ipv4: vec![("10.0.0.1".parse().unwrap(), 0)], ..HostConfig::new(MacAddr::ZERO) };
+        assert_eq!(Addresses::new(&everything).prefix_to(ip("1.2.3.4")), Some(0));
     }
 
     #[test]

@@ -160,6 +160,12 @@ impl Host {
         }
     }
 
+    /// Bits of the longest prefix of ours that holds `dst`, all of them for a gateway: of several hosts in one program, the one that
+    /// knows most of an address is nearest to it. `None` where `dst` is not on the link.
+    pub fn prefix_to(&self, dst: IpAddr) -> Option<u8> {
+        self.addresses.prefix_to(dst)
+    }
+
     /// Whether `ip` is an address of ours.
     pub fn is_local(&self, ip: IpAddr) -> bool {
         self.addresses.is_local(ip)

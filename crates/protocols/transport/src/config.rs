@@ -147,6 +147,9 @@ pub enum ConfigError {
     /// A timer is zero: flows would end, or connections fail, at once.
     #[error("{0} must be above zero")]
     Timer(&'static str),
+    /// More legs than there may be.
+    #[error("an endpoint has at most {} legs", crate::LEGS_MAX)]
+    Legs,
     /// The range of UDP ports is empty or contains zero.
     #[error("ephemeral_udp_ports must be a range of ports above 0, first before last")]
     UdpPorts,
@@ -194,10 +197,10 @@ impl Config {
         self.security.as_ref().map_or(Ok(()), |s| s.check()).map_err(ConfigError::Security)
     }
 
-    /// Payload bytes of a full segment to this side.
-    pub(crate) fn mss(&self, ipv6: bool) -> u16 {
+    /// Payload bytes of a full segment to this side, by a leg with this MTU.
+    pub(crate) fn mss(mtu: u16, ipv6: bool) -> u16 {
         let headers = if ipv6 { 40 } else { 20 } + 8 + msg::DATA_HEADER_LEN as u16;
-        self.mtu - headers
+        mtu - headers
     }
 
     pub(crate) fn credit_window(&self) -> u32 {

@@ -220,7 +220,7 @@ impl<M: Memory> Endpoint<M> {
 
     /// The earliest time at which [`run_timers`](Self::run_timers) has something to do; now when there is work already.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        if !self.active.is_empty() || !self.strays.is_empty() {
+        if self.legs.have_work() || !self.strays.is_empty() {
             return Some(Instant::ZERO);
         }
         self.timers.next_deadline()

@@ -7,6 +7,8 @@ use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, FlowId, State};
 use crate::handshake::Strays;
 use crate::ids::{self, Ids};
+use crate::legs::Legs;
+use crate::listeners::Listeners;
 use crate::memory::{Memory, RecvBuf, SendBuf};
 use crate::mtu::NarrowPaths;
 use crate::peers::{self, Idlers, Peers};
@@ -30,18 +32,6 @@ const CREDIT_PROBE_SHIFT_MAX: u32 = 6;
 const PORT_TRIES: u64 = 64;
 /// Owner of flows whose application is gone.
 const NOBODY: u32 = u32::MAX;
-
-/// Why [`Endpoint::listen`] refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ListenError {
-    /// Port zero.
-    #[error("udp_port 0 cannot be listened on")]
-    PortZero,
-    /// Another application has it.
-    #[error("the udp_port is taken by another listener")]
-    PortTaken,
-}
 
 /// Why [`Endpoint::connect`] refused at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,11 +66,6 @@ pub enum SendError {
     TooLarge,
 }
 
-pub(crate) struct Listener {
-    pub owner: u32,
-    pub token: u64,
-}
-
 /// What `stat` shows of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowView {
@@ -109,7 +94,7 @@ pub struct FlowView {
 }
 
 /// The address as datagrams show it: which link a link-local address is on, and a flow label, are matters of the socket.
-/// An endpoint has one link.
+/// An endpoint's leg has one link.
 fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port())
 }
@@ -140,9 +125,10 @@ pub struct Endpoint<M> {
     /// When they ran last, and until when no flow dies of silence.
     pub(crate) ran_at: Instant,
     pub(crate) spares_until: Instant,
-    pub(crate) active: VecDeque<u32>,
+    /// Where packets leave, and what waits to.
+    pub(crate) legs: Legs,
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
-    pub(crate) listeners: HashMap<u16, Listener>,
+    pub(crate) listeners: Listeners,
     /// Flows at each UDP port of ours, whoever opened them.
     pub(crate) udp_ports: Box<[u32]>,
     pub(crate) strays: Strays,
@@ -226,10 +212,10 @@ impl<M: Memory> Endpoint<M> {
             timers: Timers::new(flows),
             ran_at: Instant::ZERO,
             spares_until: Instant::ZERO,
-            active: VecDeque::with_capacity(flows),
+            legs: Legs::new(flows, config.mtu),
             // Twice the flows, so that deletions never make the map grow.
             by_remote: HashMap::with_capacity(flows * 2),
-            listeners: HashMap::with_capacity(64),
+            listeners: Listeners::new(),
             udp_ports: vec![0; 1 << 16].into_boxed_slice(),
             strays: Strays::new(),
             counters: Counters::default(),
@@ -321,40 +307,9 @@ impl<M: Memory> Endpoint<M> {
         Some(guard.cipher).filter(|c| !c.is_empty())
     }
 
-    /// Takes connections on `udp_port` for `owner`, who gets `token` back with each.
-    pub fn listen(&mut self, udp_port: u16, owner: u32, token: u64) -> Result<(), ListenError> {
-        if udp_port == 0 {
-            return Err(ListenError::PortZero);
-        }
-        if self.listeners.contains_key(&udp_port) {
-            return Err(ListenError::PortTaken);
-        }
-        self.listeners.insert(udp_port, Listener { owner, token });
-        Ok(())
-    }
-
-    /// Takes no more connections on `udp_port`; flows that exist go on. False when `owner` had no such listener.
-    pub fn unlisten(&mut self, udp_port: u16, owner: u32) -> bool {
-        let ours = self.listeners.get(&udp_port).is_some_and(|l| l.owner == owner);
-        if ours {
-            self.listeners.remove(&udp_port);
-        }
-        ours
-    }
-
-    /// Ports that applications listen on.
-    pub fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-
-    /// Whether somebody listens on this port.
-    pub fn listens(&self, udp_port: u16) -> bool {
-        self.listeners.contains_key(&udp_port)
-    }
-
     /// Whether a UDP datagram to this port may be for us.
     pub fn serves(&self, udp_port: u16) -> bool {
-        self.udp_ports[usize::from(udp_port)] != 0 || self.listeners.contains_key(&udp_port)
+        self.udp_ports[usize::from(udp_port)] != 0 || self.listens(udp_port)
     }
 
     fn free_udp_port(&mut self) -> Option<u16> {
@@ -433,11 +388,13 @@ impl<M: Memory> Endpoint<M> {
         self.generation += 1;
         let config = &self.config;
         let first_seq = self.ids.draw() as u32;
+        let leg = self.legs.of(local.ip());
         self.udp_ports[usize::from(local.port())] += 1;
         let f = &mut self.flows[slot as usize];
         *f = Flow {
             // The slot's last flow may have left it in the lists.
-            active: f.active,
+            listed: f.listed,
+            leg,
             unrouted: f.unrouted,
             id: FlowId::new(slot, self.generation),
             local_cid: self.ids.cid(slot, config.engine),
@@ -445,7 +402,7 @@ impl<M: Memory> Endpoint<M> {
             remote,
             owner,
             token,
-            mss: config.mss(remote.is_ipv6()),
+            mss: self.legs.mss(leg, remote.is_ipv6()),
             first_seq,
             tx: Sender::new(first_seq),
             rx: Receiver::new(0, config.credit_window()),
@@ -497,9 +454,9 @@ impl<M: Memory> Endpoint<M> {
                 f.credit_probe_at = Instant::FAR_FUTURE;
             }
         }
-        if !f.active && f.has_work(now) {
-            f.active = true;
-            self.active.push_back(slot);
+        if f.listed & f.leg_bit() == 0 && f.has_work(now) {
+            f.listed |= f.leg_bit();
+            self.legs.get_mut(f.leg).active.push_back(slot);
         }
         let deadline = f.deadline(now);
         self.timers.arm(slot, deadline);
@@ -601,19 +558,33 @@ impl<M: Memory> Endpoint<M> {
         true
     }
 
-    /// Packets have at most `mtu` bytes from now on. Segments that were cut for more travel in pieces. Flows whose peers take none are
-    /// reset, as their segments would never arrive, and so are flows that are not open yet; says how many.
+    /// Packets have at most `mtu` bytes from now on, on the first leg: see [`set_mtu_on`](Self::set_mtu_on).
     ///
     /// # Errors
     /// [`ConfigError`]: too few for a packet; nothing was done.
     pub fn set_mtu(&mut self, now: Instant, mtu: u16) -> Result<u32, ConfigError> {
+        self.set_mtu_on(now, 0, mtu)
+    }
+
+    /// Packets of this leg have at most `mtu` bytes from now on. Segments that were cut for more travel in pieces. Flows whose peers take none are
+    /// reset, as their segments would never arrive, and so are flows that are not open yet; says how many.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: too few for a packet; nothing was done.
+    pub fn set_mtu_on(&mut self, now: Instant, leg: u8, mtu: u16) -> Result<u32, ConfigError> {
         Config { mtu, ..self.config.clone() }.check()?;
-        self.config.mtu = mtu;
+        self.legs.get_mut(leg).mtu = mtu;
+        if leg == 0 {
+            self.config.mtu = mtu;
+        }
         let mut ended = 0;
         for slot in 0..self.config.flows_max {
             let f = &mut self.flows[slot as usize];
             let tag = if f.shield == Shield::Plain { 0 } else { msg::TAG_LEN as u16 };
-            let most = self.config.mss(f.remote.is_ipv6()) - tag;
+            if f.leg != leg {
+                continue;
+            }
+            let most = self.legs.mss(leg, f.remote.is_ipv6()) - tag;
             if f.state == State::Open && f.pieces && f.mtu.cap(now, most) {
                 continue;
             }
@@ -630,7 +601,7 @@ impl<M: Memory> Endpoint<M> {
     /// Ends everything of an application that is gone. No events are left for it. A flow that both ends have closed, and
     /// whose peer has every message, finishes by itself: an application may leave as soon as it heard the end.
     pub fn drop_owner(&mut self, now: Instant, owner: u32) {
-        self.listeners.retain(|_, l| l.owner != owner);
+        self.listeners.drop_owner(owner);
         for slot in 0..self.config.flows_max {
             let f = &mut self.flows[slot as usize];
             if f.state != State::Free && f.owner == owner {

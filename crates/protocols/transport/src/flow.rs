@@ -81,8 +81,11 @@ pub(crate) struct Flow {
     pub rx: Receiver,
     pub rtt: Rtt,
     pub cc: Congestion,
-    /// In the list of flows with something to send.
-    pub active: bool,
+    /// The leg that its packets leave by.
+    pub leg: u8,
+    /// Legs, a bit for each, in whose lists of flows with something to send this place stands: its own leg's, and those of flows that
+    /// had the place before.
+    pub listed: u16,
     /// INIT, ACCEPT or a question for a sign of life is to be sent.
     pub control_due: bool,
     /// The retransmission timer or a probe wants this repeated, whatever the window says.
@@ -169,7 +172,8 @@ impl Flow {
             rx: Receiver::new(0, 1),
             rtt: Rtt::new(config.timeout_initial),
             cc: Congestion::new(&config.congestion, 1),
-            active: false,
+            leg: 0,
+            listed: 0,
             control_due: false,
             repeat_due: None,
             closing: false,
@@ -201,6 +205,12 @@ impl Flow {
             keepalives: 0,
             used_at: Instant::ZERO,
         }
+    }
+
+    /// Its leg in [`listed`](Self::listed).
+    #[inline]
+    pub(crate) fn leg_bit(&self) -> u16 {
+        1 << self.leg
     }
 
     /// What a server answers of a flow's options, encryption aside.

@@ -59,39 +59,53 @@ impl Answer {
 }
 
 pub(crate) struct Strays {
-    queue: VecDeque<Stray>,
+    /// One for each leg.
+    queues: Vec<VecDeque<Stray>>,
     second: u64,
     this_second: [u32; 3],
 }
 
 impl Strays {
     pub(crate) fn new() -> Strays {
-        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: [0; 3] }
+        let mut strays = Strays { queues: Vec::new(), second: 0, this_second: [0; 3] };
+        strays.add_leg();
+        strays
+    }
+
+    pub(crate) fn add_leg(&mut self) {
+        self.queues.push(VecDeque::with_capacity(STRAYS_MAX));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queues.iter().all(VecDeque::is_empty)
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Stray> {
-        self.queue.pop_front()
+    #[inline]
+    pub(crate) fn pop(&mut self, leg: u8) -> Option<Stray> {
+        self.queues[usize::from(leg)].pop_front()
     }
 
-    /// Whether one more may be answered; counts it.
-    fn admit(&mut self, now: Instant, answer: Answer) -> bool {
+    fn waiting(&mut self, leg: u8) -> &mut VecDeque<Stray> {
+        &mut self.queues[usize::from(leg)]
+    }
+
+    /// Whether one more may be answered, by this leg; counts it.
+    fn admit(&mut self, now: Instant, leg: u8, answer: Answer) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             self.second = second;
             self.this_second = [0; 3];
         }
+        let waiting = self.waiting(leg).len();
         let ((most, waiting_max), had) = (answer.limits(), &mut self.this_second[answer as usize]);
-        let admitted = *had < most && self.queue.len() < waiting_max;
+        let admitted = *had < most && waiting < waiting_max;
         *had += u32::from(admitted);
         admitted
     }
 
     fn push(
         &mut self,
+        leg: u8,
         local: SocketAddr,
         remote: SocketAddr,
         header: Header,
@@ -103,12 +117,13 @@ impl Strays {
         body(&mut bytes);
         let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
-        self.queue.push_back(Stray { local, remote, bytes, len, template: None });
+        self.waiting(leg).push_back(Stray { local, remote, bytes, len, template: None });
     }
 
     /// As [`push`](Self::push), for the reset of an encrypted flow; `body` seals it, too.
     fn push_sealed(
         &mut self,
+        leg: u8,
         local: SocketAddr,
         remote: SocketAddr,
         header: Header,
@@ -117,7 +132,7 @@ impl Strays {
         let mut bytes = [0; STRAY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
-        self.queue.push_back(Stray { local, remote, bytes, len: STRAY_LEN, template: None });
+        self.waiting(leg).push_back(Stray { local, remote, bytes, len: STRAY_LEN, template: None });
     }
 }
 
@@ -166,7 +181,7 @@ impl<M: Memory> Endpoint<M> {
             }
             return Verdict::Consumed;
         }
-        let Some(listener) = self.listeners.get(&local.port()) else {
+        let Some(listener) = self.listeners.at(local) else {
             self.reject(now, local, remote, init.src_cid, ConnectFailure::Refused);
             return Verdict::Drop(DropReason::NoListener);
         };
@@ -191,10 +206,11 @@ impl<M: Memory> Endpoint<M> {
                 true => Answer::CookieExpected,
                 false => Answer::Cookie,
             };
-            if self.strays.admit(now, kind) {
+            let leg = self.legs.of(local.ip());
+            if self.strays.admit(now, leg, kind) {
                 let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
                 self.counters.retries_tx.add(1);
-                self.strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
+                self.strays.push(leg, local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
                     b[msg::COMMON_LEN..msg::RETRY_LEN].copy_from_slice(&cookie);
                 });
             }
@@ -253,7 +269,7 @@ impl<M: Memory> Endpoint<M> {
         f.tx.credit_limit = header.credit;
         f.rx = Receiver::new(header.seq, credit_window);
         if let Some((said, noise, peer)) = hands {
-            f.mss = f.mss.min(self.config.mss(remote.is_ipv6()) - msg::TAG_LEN as u16);
+            f.mss = f.mss.min(self.legs.mss(f.leg, remote.is_ipv6()) - msg::TAG_LEN as u16);
             f.control_due = true;
             if !self.answer_secure(slot, said, noise, peer) {
                 self.end(slot, now, CloseReason::TimedOut);
@@ -315,9 +331,10 @@ impl<M: Memory> Endpoint<M> {
         cid: u64,
         why: ConnectFailure,
     ) {
-        if self.strays.admit(now, Answer::Refusal) {
+        let leg = self.legs.of(local.ip());
+        if self.strays.admit(now, leg, Answer::Refusal) {
             self.counters.rejects_tx.add(1);
-            self.strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
+            self.strays.push(leg, local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
                 b[msg::COMMON_LEN..msg::REJECT_LEN].copy_from_slice(&(why as u16).to_be_bytes());
             });
         }
@@ -516,7 +533,8 @@ impl<M: Memory> Endpoint<M> {
 
     /// Tells the peer of `slot` that the flow is gone. Lost on the way, the next packet of the peer brings another.
     pub(crate) fn queue_reset(&mut self, slot: u32, reason: CloseReason) {
-        if self.strays.queue.len() < STRAYS_MAX {
+        let leg = self.flows[slot as usize].leg;
+        if self.strays.waiting(leg).len() < STRAYS_MAX {
             self.queue_last_reset(slot, reason);
         }
     }
@@ -528,14 +546,15 @@ impl<M: Memory> Endpoint<M> {
         if f.remote_cid == 0 {
             return;
         }
-        let (local, remote, cid) = (f.local, f.remote, f.remote_cid);
+        let (leg, local, remote, cid) = (f.leg, f.local, f.remote, f.remote_cid);
         let reset = msg::Reset { proof: 0, reason: reason as u16 };
         match (f.shield, self.guards.get_mut(slot as usize)) {
             (Shield::Plain, _) => {
-                self.strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| reset.emit(b));
+                self.strays
+                    .push(leg, local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| reset.emit(b));
             }
             (Shield::Sealed | Shield::Unconfirmed, Some(Some(guard))) => {
-                self.strays.push_sealed(local, remote, bare(Kind::SealedReset, cid), |b| {
+                self.strays.push_sealed(leg, local, remote, bare(Kind::SealedReset, cid), |b| {
                     reset.emit(b);
                     guard.tx.seal(b);
                 });
@@ -544,16 +563,17 @@ impl<M: Memory> Endpoint<M> {
             _ => return,
         }
         self.counters.resets_tx.add(1);
-        if let Some(stray) = self.strays.queue.back_mut() {
+        if let Some(stray) = self.strays.waiting(leg).back_mut() {
             stray.template.clone_from(&self.flows[slot as usize].template);
         }
     }
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.
     pub(crate) fn answer_unknown(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64) {
-        if self.strays.admit(now, Answer::Refusal) {
+        let leg = self.legs.of(local.ip());
+        if self.strays.admit(now, leg, Answer::Refusal) {
             self.counters.resets_tx.add(1);
-            self.strays.push(local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
+            self.strays.push(leg, local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
                 msg::Reset { proof: cid, reason: CloseReason::PeerRestarted as u16 }.emit(b);
             });
         }
@@ -585,7 +605,7 @@ mod tests {
     fn answers_to_strangers_are_bounded_and_leave_room_for_others() {
         let mut strays = Strays::new();
         let now = Instant::from_nanos(5_000_000_000);
-        let mut answered = |now, answer| (0..20_000).filter(|_| strays.admit(now, answer)).count() as u32;
+        let mut answered = |now, answer| (0..20_000).filter(|_| strays.admit(now, 0, answer)).count() as u32;
         for now in [now, now + Duration::from_secs(1)] {
             assert_eq!(answered(now, Answer::Refusal), STRAYS_PER_SECOND / 2);
             assert_eq!(answered(now, Answer::Cookie), STRAYS_PER_SECOND);
@@ -598,10 +618,10 @@ mod tests {
             (STRAYS_MAX / 2, Answer::Refusal, Answer::Cookie),
             (STRAYS_MAX / 4 * 3, Answer::Cookie, Answer::CookieExpected),
         ] {
-            while strays.queue.len() < until {
-                strays.push(any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
+            while strays.waiting(0).len() < until {
+                strays.push(0, any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
             }
-            assert!(!strays.admit(now, kind) && strays.admit(now, next));
+            assert!(!strays.admit(now, 0, kind) && strays.admit(now, 0, next));
         }
     }
 }

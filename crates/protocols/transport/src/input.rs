@@ -334,8 +334,9 @@ impl<M: Memory> HostEndpoint for Endpoint<M> {
         self.run_timers(now);
     }
 
+    /// On the first leg: see [`Endpoint::poll_transmit_on`].
     fn poll_transmit(&mut self, now: Instant, host: &mut Host, frame: &mut Frame) -> bool {
-        self.transmit(now, host, frame)
+        self.poll_transmit_on(now, 0, host, frame)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

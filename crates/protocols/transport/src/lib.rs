@@ -15,6 +15,8 @@
 //! 6. Where the peers have keys, a handshake runs inside INIT and ACCEPT, and every packet is sealed in its frame (`security`).
 //! 7. [`Event`]s come out: connected, accepted, received, sent, closed.
 //!
+//! An endpoint whose owner has several ports has a leg for each ([`Endpoint::add_leg`]): what is to be sent waits leg by leg.
+//!
 //! The wire format is [`barewire_wire::msg`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -31,6 +33,8 @@ mod flow;
 mod handshake;
 mod ids;
 mod input;
+mod legs;
+mod listeners;
 mod memory;
 mod mtu;
 mod output;
@@ -46,8 +50,10 @@ pub use config::{
 };
 pub use congestion::{Congestion, CongestionConfig};
 pub use counters::Counters;
-pub use endpoint::{ConnectError, Endpoint, FlowView, ListenError, SendError, engine_for};
+pub use endpoint::{ConnectError, Endpoint, FlowView, SendError, engine_for};
 pub use event::{CloseReason, ConnectFailure, Event};
 pub use flow::FlowId;
+pub use legs::LEGS_MAX;
+pub use listeners::ListenError;
 pub use memory::{HeapMemory, Memory, RecvBuf, SendBuf, Turn};
 pub use security::Security;

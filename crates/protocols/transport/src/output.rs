@@ -54,8 +54,10 @@ fn seal_with(frame: &mut Frame, template: &Template, ecn: u8, guard: &mut Guard,
 }
 
 impl<M: Memory> Endpoint<M> {
-    pub(crate) fn transmit(&mut self, now: Instant, host: &mut Host, frame: &mut Frame) -> bool {
-        while let Some(stray) = self.strays.pop() {
+    /// Writes the next frame of this leg into `frame`, which arrives empty; `host` is the leg's. False: nothing to send there now.
+    #[inline]
+    pub fn poll_transmit_on(&mut self, now: Instant, leg: u8, host: &mut Host, frame: &mut Frame) -> bool {
+        while let Some(stray) = self.strays.pop(leg) {
             let template = match host.route_for_stranger(now, stray.local, stray.remote) {
                 Route::Ready(template) => Some(template),
                 Route::Pending | Route::Unreachable => stray.template,
@@ -71,8 +73,13 @@ impl<M: Memory> Endpoint<M> {
                 return true;
             }
         }
-        while let Some(slot) = self.active.pop_front() {
-            self.flows[slot as usize].active = false;
+        while let Some(slot) = self.legs.get_mut(leg).active.pop_front() {
+            let f = &mut self.flows[slot as usize];
+            f.listed &= !(1 << leg);
+            if f.leg != leg {
+                // The flow that it was listed for is gone, and another has its place.
+                continue;
+            }
             match self.take_turn(slot, now, host, frame) {
                 Turn::Sent => {
                     self.counters.packets_tx.add(1);

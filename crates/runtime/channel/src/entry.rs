@@ -86,7 +86,7 @@ pub enum Request {
         token: u64,
         /// The port.
         udp_port: u16,
-        /// Which of our addresses; `None`: all. For later: the daemon listens on all.
+        /// Which of our addresses; `None`: all. With several ports it says on which.
         local: Option<IpAddr>,
     },
     /// Accept no more flows on a UDP port; those that exist stay.

@@ -6,7 +6,7 @@
 //! a thread (and a core) of its own; an embedding program may instead call [`Engine::run_once`] from its own loop.
 //!
 //! [`open_port`] opens any port by its URI, [`best_port`] the one that suits an interface, [`HostSettings::attach`] one with a
-//! host on it: the way of every program that is a host. [`Stack`] is a port, a host and a
+//! host on it: the way of every program that is a host. [`Stack`] is a port with its host, or several, and a
 //! message endpoint wired together: the one place where the two wings of the house, ports and protocols, meet. The daemon
 //! runs it as an agent, an embedding application calls it from its own loop. [`RdmaStack`] is the same with a RoCE endpoint.
 //!
@@ -48,6 +48,7 @@ mod engine;
 mod error;
 mod idle;
 pub mod keyfile;
+mod legs;
 mod page;
 mod ports;
 mod rdma;
@@ -66,6 +67,7 @@ pub use counters::{EngineCounters, EngineSlots};
 pub use engine::{Engine, EngineConfig, EngineLinks, PUBLISH_INTERVAL, SLOW_CYCLE, UNWATCHED_POLL};
 pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnError};
 pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
+pub use legs::Leg;
 pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
     PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,

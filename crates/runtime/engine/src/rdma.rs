@@ -1,7 +1,8 @@
 //! RDMA on a port: which frames are a RoCE endpoint's, how it finds the way to a peer, and the stack of an application that
 //! has nothing but RDMA.
 
-use crate::stack::{RX_BURST_MEMORY, StackCounters, TX_BURSTS_PER_CYCLE};
+use crate::legs::RX_BURST_MEMORY;
+use crate::stack::{StackCounters, TX_BURSTS_PER_CYCLE};
 use crate::sys;
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};

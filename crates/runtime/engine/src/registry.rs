@@ -1,6 +1,7 @@
 //! The registry: what each counter on a page is, by its name.
 //!
-//! A name on a page says where and what: `port.rx_frames`, `1.transport.drop.bad_crc` (of a daemon's second engine),
+//! A name on a page says where and what: `port.rx_frames`, `port.1.rx_frames` (of a daemon's second port),
+//! `1.transport.drop.bad_crc` (of its second engine),
 //! `switch0.port3.tx_bytes`, `feed_channel.901.line_a.lost`. [`place`] takes it apart: the [`Family`], which has a kind, a unit and a
 //! help text, and the labels that tell one of its counters from another. Metrics, dashboards and the live view read this and nothing
 //! else, so a counter that is missing here is shown without a text; the tests of whoever publishes see to it that none is.
@@ -132,7 +133,12 @@ const GROUPS: &[&str] = &[
 /// Groups of a stack: port, host and endpoints.
 const STACK: &[&str] = &["port", "host", "stack", "pool", "transport", "applications", "rdma"];
 
+/// Those of which each port of a stack has its own. The first port's have no number in their names.
+const OF_PORTS: &[&str] = &["port", "host"];
+
 const ENGINE: &[&str] = &["engine"];
+const PORT: &[&str] = &["engine", "port"];
+const PORT_REASON: &[&str] = &["engine", "port", "reason"];
 const REASON: &[&str] = &["engine", "reason"];
 const SWITCH_PORT: &[&str] = &["engine", "port"];
 const FEED: &[&str] = &["feed_channel"];
@@ -149,24 +155,24 @@ type Row = (&'static str, &'static str, CounterKind, Unit, &'static str, &'stati
 /// Families whose counters have no list of their own that this crate can see.
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    ("port", "rx_frames", Counter, Unit::Count, "Frames received by the port.", ENGINE),
-    ("port", "rx_bytes", Counter, Unit::Bytes, "Bytes received by the port.", ENGINE),
-    ("port", "tx_frames", Counter, Unit::Count, "Frames sent by the port.", ENGINE),
-    ("port", "tx_bytes", Counter, Unit::Bytes, "Bytes sent by the port.", ENGINE),
-    ("port", "syscalls", Counter, Unit::Count, "System calls made for I/O, the count that explains most latencies.", ENGINE),
-    ("port", "tx_full", Counter, Unit::Count, "Times that a transmit found no room.", ENGINE),
-    ("port", "link_downs", Counter, Unit::Count, "Times that the port's interface went down or away.", ENGINE),
-    ("port", "carrier_losses", Counter, Unit::Count, "Times that the port's interface lost its carrier while it was up.", ENGINE),
-    ("port", "reopened", Counter, Unit::Count, "Times that the port was opened again, on an interface that was made anew.", ENGINE),
-    ("port", "mtu_changes", Counter, Unit::Count, "Times that the MTU of the port's interface changed.", ENGINE),
-    ("port", "mac_changes", Counter, Unit::Count, "Times that the MAC address of the port's interface changed.", ENGINE),
-    ("port", "drops", Counter, Unit::Count, "Frames dropped by the port, by reason.", REASON),
-    ("host", "neighbours_resolved", Counter, Unit::Count, "Neighbours resolved.", ENGINE),
-    ("host", "neighbours_failed", Counter, Unit::Count, "Neighbours that did not answer, or stopped answering.", ENGINE),
-    ("host", "neighbours_doubted", Counter, Unit::Count, "Times that a known neighbour was asked anew, since another MAC claimed its address or nothing came back from behind it.", ENGINE),
-    ("host", "neighbours_moved", Counter, Unit::Count, "Known neighbours that were found at another MAC: a router that took over, a card that was replaced.", ENGINE),
-    ("host", "address_conflicts", Counter, Unit::Count, "Others that claimed an address of ours.", ENGINE),
-    ("host", "drops", Counter, Unit::Count, "Frames dropped by the host (ARP, ND, ICMP, IP, UDP), by reason.", REASON),
+    ("port", "rx_frames", Counter, Unit::Count, "Frames received by the port.", PORT),
+    ("port", "rx_bytes", Counter, Unit::Bytes, "Bytes received by the port.", PORT),
+    ("port", "tx_frames", Counter, Unit::Count, "Frames sent by the port.", PORT),
+    ("port", "tx_bytes", Counter, Unit::Bytes, "Bytes sent by the port.", PORT),
+    ("port", "syscalls", Counter, Unit::Count, "System calls made for I/O, the count that explains most latencies.", PORT),
+    ("port", "tx_full", Counter, Unit::Count, "Times that a transmit found no room.", PORT),
+    ("port", "link_downs", Counter, Unit::Count, "Times that the port's interface went down or away.", PORT),
+    ("port", "carrier_losses", Counter, Unit::Count, "Times that the port's interface lost its carrier while it was up.", PORT),
+    ("port", "reopened", Counter, Unit::Count, "Times that the port was opened again, on an interface that was made anew.", PORT),
+    ("port", "mtu_changes", Counter, Unit::Count, "Times that the MTU of the port's interface changed.", PORT),
+    ("port", "mac_changes", Counter, Unit::Count, "Times that the MAC address of the port's interface changed.", PORT),
+    ("port", "drops", Counter, Unit::Count, "Frames dropped by the port, by reason.", PORT_REASON),
+    ("host", "neighbours_resolved", Counter, Unit::Count, "Neighbours resolved.", PORT),
+    ("host", "neighbours_failed", Counter, Unit::Count, "Neighbours that did not answer, or stopped answering.", PORT),
+    ("host", "neighbours_doubted", Counter, Unit::Count, "Times that a known neighbour was asked anew, since another MAC claimed its address or nothing came back from behind it.", PORT),
+    ("host", "neighbours_moved", Counter, Unit::Count, "Known neighbours that were found at another MAC: a router that took over, a card that was replaced.", PORT),
+    ("host", "address_conflicts", Counter, Unit::Count, "Others that claimed an address of ours.", PORT),
+    ("host", "drops", Counter, Unit::Count, "Frames dropped by the host (ARP, ND, ICMP, IP, UDP), by reason.", PORT_REASON),
     ("stack", "drops", Counter, Unit::Count, "Frames dropped between port and endpoint, by reason.", REASON),
     ("stack", "looped", Counter, Unit::Count, "Frames from us to us, which the port never saw.", ENGINE),
     ("stack", "forwarded", Counter, Unit::Count, "Frames handed to another engine that owns their flow.", ENGINE),
@@ -275,7 +281,7 @@ pub fn place(name: &str) -> Option<Place<'_>> {
             let id = ("feed_channel", channel);
             match rest.split_once('.') {
                 None => Some(Place { family: find("feed", rest)?, labels: vec![id] }),
-                Some(("drop", reason)) => by_reason("feed", id, reason),
+                Some(("drop", reason)) => by_reason("feed", vec![id], reason),
                 Some((line, name)) => {
                     let line = line.strip_prefix("line_")?;
                     Some(Place { family: find("feed_line", name)?, labels: vec![id, ("line", line)] })
@@ -290,8 +296,8 @@ pub fn place(name: &str) -> Option<Place<'_>> {
                     let family = find("link", name).filter(|family| family.labels == LINK)?;
                     Some(Place { family, labels: vec![("direction", way)] })
                 }
-                ("forward" | "reverse", Some(reason)) => by_reason("link", ("direction", way), reason),
-                ("a" | "b", Some(reason)) => by_reason("link_port", ("port", way), reason),
+                ("forward" | "reverse", Some(reason)) => by_reason("link", vec![("direction", way)], reason),
+                ("a" | "b", Some(reason)) => by_reason("link_port", vec![("port", way)], reason),
                 _ => None,
             }
         }
@@ -301,7 +307,7 @@ pub fn place(name: &str) -> Option<Place<'_>> {
             match find("feed_source", name).filter(|family| family.name != "drops") {
                 Some(family) => Some(Place { family, labels: vec![id] }),
                 None if barewire_base::DropReason::ALL.iter().any(|reason| reason.as_str() == name) => {
-                    by_reason("feed_source", id, name)
+                    by_reason("feed_source", vec![id], name)
                 }
                 None => None,
             }
@@ -315,9 +321,10 @@ pub fn place(name: &str) -> Option<Place<'_>> {
     }
 }
 
-fn by_reason<'a>(group: &str, id: (&'static str, &'a str), reason: &'a str) -> Option<Place<'a>> {
+fn by_reason<'a>(group: &str, mut ids: Vec<(&'static str, &'a str)>, reason: &'a str) -> Option<Place<'a>> {
     let family = find(group, "drops").filter(|_| !reason.is_empty() && !reason.contains('.'))?;
-    Some(Place { family, labels: vec![id, ("reason", reason)] })
+    ids.push(("reason", reason));
+    Some(Place { family, labels: ids })
 }
 
 fn of_stack<'a>(engine: &'a str, name: &'a str) -> Option<Place<'a>> {
@@ -325,19 +332,26 @@ fn of_stack<'a>(engine: &'a str, name: &'a str) -> Option<Place<'a>> {
     if !STACK.contains(&group) {
         return None;
     }
-    let id = ("engine", engine);
-    if let Some(reason) = name.strip_prefix("drop.") {
-        return by_reason(group, id, reason);
+    let mut ids = vec![("engine", engine)];
+    let mut rest = name;
+    if OF_PORTS.contains(&group) {
+        let numbered = name.split_once('.').filter(|(number, _)| digits(number) && !number.starts_with('0'));
+        let (port, name) = numbered.unwrap_or(("0", name));
+        ids.push(("port", port));
+        rest = name;
     }
-    let family = find(group, name).filter(|family| family.labels == ENGINE)?;
-    Some(Place { family, labels: vec![id] })
+    if let Some(reason) = rest.strip_prefix("drop.") {
+        return by_reason(group, ids, reason);
+    }
+    let family = find(group, rest).filter(|family| !family.labels.contains(&"reason"))?;
+    Some(Place { family, labels: ids })
 }
 
 fn of_switch<'a>(engine: &'a str, name: &'a str) -> Option<Place<'a>> {
     let (part, name) = name.split_once('.')?;
     let id = ("engine", engine);
     if part == "drop" {
-        return by_reason("switch", id, name);
+        return by_reason("switch", vec![id], name);
     }
     let port = part.strip_prefix("port").filter(|number| digits(number))?;
     Some(Place { family: find("switch_port", name)?, labels: vec![id, ("port", port)] })
@@ -351,10 +365,20 @@ mod tests {
     #[test]
     fn names_are_taken_apart() {
         for (name, sample, labels) in [
-            ("port.rx_frames", "barewire_port_rx_frames_total", &[("engine", "0")][..]),
-            ("3.port.rx_bytes", "barewire_port_rx_bytes_total", &[("engine", "3")]),
+            ("port.rx_frames", "barewire_port_rx_frames_total", &[("engine", "0"), ("port", "0")][..]),
+            ("3.port.rx_bytes", "barewire_port_rx_bytes_total", &[("engine", "3"), ("port", "0")]),
+            ("port.1.rx_bytes", "barewire_port_rx_bytes_total", &[("engine", "0"), ("port", "1")]),
+            (
+                "host.12.drop.bad_crc",
+                "barewire_host_drops_total",
+                &[("engine", "0"), ("port", "12"), ("reason", "bad_crc")],
+            ),
             ("transport.bytes_sent", "barewire_transport_sent_bytes_total", &[("engine", "0")]),
-            ("1.host.drop.bad_crc", "barewire_host_drops_total", &[("engine", "1"), ("reason", "bad_crc")]),
+            (
+                "1.host.drop.bad_crc",
+                "barewire_host_drops_total",
+                &[("engine", "1"), ("port", "0"), ("reason", "bad_crc")],
+            ),
             ("engine.a.b.max_cycle_ns", "barewire_engine_max_cycle_seconds", &[("engine", "a.b")]),
             ("applications.count", "barewire_applications", &[("engine", "0")]),
             ("applications.recv_bytes_used", "barewire_applications_recv_used_bytes", &[("engine", "0")]),
@@ -430,6 +454,9 @@ mod tests {
             "link.a.received",
             "link.sideways.received",
             "1.2.port.rx_frames",
+            "port.0.rx_frames",
+            "port.1.2.rx_frames",
+            "transport.1.flows",
             "0.engine.cycles",
             "feed.gaps",
             "é.é",

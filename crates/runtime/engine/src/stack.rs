@@ -1,4 +1,4 @@
-//! A port, a host and a message endpoint, wired together.
+//! Ports, each with its host, and a message endpoint, wired together.
 //!
 //! ```text
 //! port.rx_burst -> host.handle_frame -> endpoint.handle_datagram -> events
@@ -6,24 +6,23 @@
 //!                                           -> host.handle_local       frames to our own MAC: both ends are here
 //! ```
 //! With RDMA ([`Stack::with_rdma`]) there is a second endpoint on the same port: RoCE frames go to it whole, before the host, and
-//! the two take turns when frames are filled. The host's own frames (ARP, neighbour discovery, ICMP) are few: one goes first in
+//! the two take turns when frames are filled. With several ports ([`Stack::with_leg`]) each has a host and bursts of its own, a leg; the
+//! endpoint says which packets are whose, so a port that takes no more holds up what is its own. RDMA is on the first. The host's own frames (ARP, neighbour discovery, ICMP) are few: one goes first in
 //! each burst.
 //! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
+use crate::legs::{self, Leg};
 use crate::rdma::{self, Way};
 use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
-use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
-use barewire_host::{Datagram, Endpoint as _, Host, HostEvent, Input, Verdict};
+use barewire_frame::{Frame, Pool};
+use barewire_host::{Datagram, Endpoint as _, Host, Input, Verdict};
 use barewire_port::{MacAddr, Port, PortError};
 use barewire_roce as roce;
 use barewire_transport::{Endpoint, Event, Memory};
 use std::net::IpAddr;
 
-/// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
-/// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
-pub(crate) const RX_BURST_MEMORY: usize = 8;
-/// Transmit bursts in one cycle.
+/// Transmit bursts of one port in one cycle.
 pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
 /// A thread that did not look at its port for so long stood still (a stopped process, a virtual machine taken away) or slept.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -105,19 +104,16 @@ struct Second {
     neighbours_changed: bool,
 }
 
-/// A port, a host and a message endpoint, and a RoCE endpoint where RDMA is wanted.
+/// The leg that has RDMA, and the only one of an engine that shares its interface with others.
+const FIRST: usize = 0;
+
+/// One port or several, each with its host, and a message endpoint; and a RoCE endpoint where RDMA is wanted.
 pub struct Stack<M> {
-    // Declared before the pool: a port gives its frames back when it is dropped.
-    port: Box<dyn Port>,
-    host: Host,
+    // Declared before the pool: a port gives its frames back when it is dropped. Never empty.
+    legs: Vec<Leg>,
     endpoint: Endpoint<M>,
     rdma: Option<Box<Second>>,
-    rx: Burst,
-    tx: Burst,
-    /// Frames to ourselves. Empty between calls.
-    looped: Burst,
-    mac: [u8; 6],
-    /// When the port was last asked for frames.
+    /// When the ports were last asked for frames.
     looked_at: Instant,
     /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
     spare: Option<Frame>,
@@ -128,28 +124,40 @@ pub struct Stack<M> {
 impl<M: Memory> Stack<M> {
     /// Wires the parts together. `pool` is the port's own. The first frames that leave announce the host's addresses.
     pub fn new(port: Box<dyn Port>, pool: Pool, mut host: Host, endpoint: Endpoint<M>) -> Stack<M> {
-        let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
         // Of engines that share an interface one is enough.
         if endpoint.config().engine == 0 {
             host.announce();
         }
         Stack {
-            port,
-            mac: host.config().mac.0,
+            legs: vec![Leg::new(port, host)],
             looked_at: Instant::ZERO,
-            host,
             endpoint,
             rdma: None,
-            rx: Burst::with_limit(rx_limit),
-            tx: Burst::new(),
-            looped: Burst::new(),
             spare: None,
             pool,
             counters: StackCounters::default(),
         }
     }
 
-    /// Adds a RoCE endpoint: all frames to and from UDP port 4791 are its own. It has the host's MAC, VLAN and addresses, and the
+    /// Adds a port with its host, whose pool is the stack's. Flows from addresses of this host leave by this port, and no others.
+    ///
+    /// # Errors
+    /// [`ConfigError`](barewire_transport::ConfigError): too many ports, or packets that are too small.
+    pub fn with_leg(
+        mut self,
+        port: Box<dyn Port>,
+        mut host: Host,
+    ) -> Result<Stack<M>, barewire_transport::ConfigError> {
+        let config = host.config();
+        let v4 = config.ipv4.iter().map(|(ip, _)| IpAddr::V4(*ip));
+        let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(ip, _)| IpAddr::V6(*ip))).collect();
+        self.endpoint.add_leg(&addresses, config.mtu)?;
+        host.announce();
+        self.legs.push(Leg::new(port, host));
+        Ok(self)
+    }
+
+    /// Adds a RoCE endpoint on the first port: all frames to and from UDP port 4791 are its own. It has the host's MAC, VLAN and addresses, and the
     /// pool's frames are at least [`frame_len_max`](roce::Endpoint::frame_len_max) long.
     #[must_use]
     pub fn with_rdma(mut self, endpoint: roce::Endpoint) -> Stack<M> {
@@ -167,7 +175,7 @@ impl<M: Memory> Stack<M> {
     #[inline]
     pub fn rdma_parts(&mut self) -> Option<(Rdma<'_>, &mut Endpoint<M>)> {
         let endpoint = &mut self.rdma.as_deref_mut()?.endpoint;
-        Some((Rdma { endpoint, host: &mut self.host }, &mut self.endpoint))
+        Some((Rdma { endpoint, host: &mut self.legs[FIRST].host }, &mut self.endpoint))
     }
 
     /// Whether a neighbour of the RoCE endpoint's was found, or found not to be there, since the last call: then ways that were
@@ -177,42 +185,74 @@ impl<M: Memory> Stack<M> {
         self.rdma.as_deref_mut().is_some_and(|second| std::mem::take(&mut second.neighbours_changed))
     }
 
-    /// The port.
+    /// The ports with their hosts.
+    pub fn legs(&self) -> &[Leg] {
+        &self.legs
+    }
+
+    /// The ports with their hosts.
+    pub fn legs_mut(&mut self) -> &mut [Leg] {
+        &mut self.legs
+    }
+
+    /// The first port.
     pub fn port(&self) -> &dyn Port {
-        &*self.port
+        self.legs[FIRST].port()
     }
 
-    /// The port, to prepare a wait on it.
+    /// The first port, to prepare a wait on it.
     pub fn port_mut(&mut self) -> &mut dyn Port {
-        &mut *self.port
+        self.legs[FIRST].port_mut()
     }
 
-    /// The host.
+    /// The first port's host.
     pub fn host(&self) -> &Host {
-        &self.host
+        &self.legs[FIRST].host
     }
 
-    /// The host.
+    /// The first port's host.
     pub fn host_mut(&mut self) -> &mut Host {
-        &mut self.host
+        &mut self.legs[FIRST].host
     }
 
-    /// Our MAC is another from now on: see [`Host::set_mac`]. Not with RDMA, whose paths keep the MAC they were made with.
-    pub fn set_mac(&mut self, now: Instant, mac: MacAddr) {
-        self.host.set_mac(now, mac);
-        self.mac = mac.0;
+    /// The address of ours to use towards `dst`, which decides on the port as well; `None` when there is no way there.
+    pub fn source_for(&self, dst: IpAddr) -> Option<IpAddr> {
+        legs::choose(self.legs.iter().map(Leg::host), dst).map(|(_, source)| source)
+    }
+
+    /// Whether `ip` is an address of ours.
+    pub fn is_local(&self, ip: IpAddr) -> bool {
+        self.legs.iter().any(|leg| leg.host.is_local(ip))
+    }
+
+    /// What one of several ports failed with, once.
+    pub fn take_port_error(&mut self) -> Option<(usize, PortError)> {
+        self.legs.iter_mut().enumerate().find_map(|(number, leg)| Some((number, leg.failed.take()?)))
+    }
+
+    /// Our MAC on this leg is another from now on: see [`Host::set_mac`]. Not with RDMA, whose paths keep the MAC they were made with.
+    pub fn set_mac(&mut self, now: Instant, leg: usize, mac: MacAddr) {
+        let Some(leg) = self.legs.get_mut(leg) else { return };
+        leg.host.set_mac(now, mac);
+        leg.mac = mac.0;
         // Asking again is the host's; flows take their new headers at once.
         self.endpoint.routes_changed(now);
     }
 
-    /// Packets have at most `mtu` bytes from now on: see [`Endpoint::set_mtu`]. Not with RDMA, whose paths keep the MTU that they were
-    /// made with.
+    /// Packets on this leg have at most `mtu` bytes from now on: see [`Endpoint::set_mtu_on`]. Not with RDMA, whose paths keep the MTU
+    /// that they were made with.
     ///
     /// # Errors
     /// Too few for a packet.
-    pub fn set_mtu(&mut self, now: Instant, mtu: u16) -> Result<u32, barewire_transport::ConfigError> {
-        let ended = self.endpoint.set_mtu(now, mtu)?;
-        self.host.set_mtu(mtu);
+    pub fn set_mtu(
+        &mut self,
+        now: Instant,
+        leg: usize,
+        mtu: u16,
+    ) -> Result<u32, barewire_transport::ConfigError> {
+        let Some(host) = self.legs.get_mut(leg).map(Leg::host_mut) else { return Ok(0) };
+        let ended = self.endpoint.set_mtu_on(now, leg as u8, mtu)?;
+        host.set_mtu(mtu);
         Ok(ended)
     }
 
@@ -241,7 +281,7 @@ impl<M: Memory> Stack<M> {
     /// cannot send may still receive, and the other way round: both are tried.
     ///
     /// # Errors
-    /// The port's, when it is down.
+    /// The port's, when it is down. Of several ports each may be down for itself: [`take_port_error`](Self::take_port_error) says so.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> Result<usize, PortError> {
         let sent = self.transmit(now);
@@ -271,19 +311,61 @@ impl<M: Memory> Stack<M> {
             self.catch_up(now, steering.as_deref_mut());
         }
         self.run_timers(now);
+        if self.legs.len() == 1 {
+            return self.transmit_on(now, FIRST, steering);
+        }
+        let mut sent = 0;
+        for leg in 0..self.legs.len() {
+            let done = self.transmit_on(now, leg, steering.as_deref_mut());
+            if done.is_err() {
+                self.cut(leg);
+            }
+            sent += self.note(leg, done);
+        }
+        Ok(sent)
+    }
+
+    /// Frames that one of several ports moved, or why it moved none.
+    #[inline]
+    fn note(&mut self, leg: usize, done: Result<usize, PortError>) -> usize {
+        done.unwrap_or_else(|failed| {
+            self.legs[leg].failed = Some(failed);
+            0
+        })
+    }
+
+    /// A port that failed is a wire that is cut: what it left is lost, as nobody could sleep while it waits.
+    #[cold]
+    fn cut(&mut self, leg: usize) {
+        let tx = &mut self.legs[leg].tx;
+        for _ in 0..tx.len() {
+            self.counters.drops.count(DropReason::PortDown);
+        }
+        tx.clear();
+    }
+
+    /// The sending half of one leg's cycle.
+    #[inline]
+    fn transmit_on(
+        &mut self,
+        now: Instant,
+        number: usize,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> Result<usize, PortError> {
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
-            self.fill(now);
-            let looped = self.take_in_looped(now, steering.as_deref_mut());
+            self.fill(now, number);
+            let looped = self.take_in_looped(now, number, steering.as_deref_mut());
             sent += looped;
-            if self.tx.is_empty() {
+            let leg = &mut self.legs[number];
+            if leg.tx.is_empty() {
                 if looped == 0 {
                     break;
                 }
                 continue;
             }
-            sent += self.port.tx_burst(now, &mut self.tx)?;
-            if !self.tx.is_empty() {
+            sent += leg.port.tx_burst(now, &mut leg.tx)?;
+            if !leg.tx.is_empty() {
                 // The port is full: the rest stays where it is, and so do the messages behind it.
                 break;
             }
@@ -303,9 +385,12 @@ impl<M: Memory> Stack<M> {
     }
 
     fn run_timers(&mut self, now: Instant) {
-        if self.host.poll_timeout().is_some_and(|at| at <= now) {
-            self.host.handle_timeout(now);
-            self.drain_host_events(now);
+        for number in 0..self.legs.len() {
+            let host = &mut self.legs[number].host;
+            if host.poll_timeout().is_some_and(|at| at <= now) {
+                host.handle_timeout(now);
+                self.drain_host_events(now, number);
+            }
         }
         self.endpoint.handle_timeout(now);
         if let Some(second) = self.rdma.as_deref_mut() {
@@ -313,25 +398,25 @@ impl<M: Memory> Stack<M> {
         }
     }
 
-    fn drain_host_events(&mut self, now: Instant) {
-        let mut changed = false;
-        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_) | HostEvent::Moved(_)) =
-            self.host.poll_event()
-        {
-            changed = true;
-        }
-        if changed {
+    fn drain_host_events(&mut self, now: Instant, number: usize) {
+        if self.legs[number].neighbours_changed() {
             self.endpoint.routes_changed(now);
-            if let Some(second) = self.rdma.as_deref_mut() {
+            if let Some(second) = self.rdma_on(number) {
                 second.neighbours_changed = true;
             }
         }
     }
 
+    /// The RDMA half, seen from this leg.
+    #[inline]
+    fn rdma_on(&mut self, number: usize) -> Option<&mut Second> {
+        self.rdma.as_deref_mut().filter(|_| number == FIRST)
+    }
+
     /// Has the RoCE endpoint write a frame, if it is its turn (or if `anyway`) and it has one.
     #[inline]
-    fn fill_rdma(&mut self, now: Instant, frame: &mut Frame, anyway: bool) -> bool {
-        let Some(second) = self.rdma.as_deref_mut() else {
+    fn fill_rdma(&mut self, now: Instant, number: usize, frame: &mut Frame, anyway: bool) -> bool {
+        let Some(second) = self.rdma_on(number) else {
             return false;
         };
         if second.turn != anyway
@@ -346,8 +431,8 @@ impl<M: Memory> Stack<M> {
 
     /// A frame of RDMA goes to its endpoint. False: it is none.
     #[inline]
-    fn take_in_rdma(&mut self, now: Instant, frame: &Frame) -> bool {
-        match self.rdma.as_deref_mut() {
+    fn take_in_rdma(&mut self, now: Instant, number: usize, frame: &Frame) -> bool {
+        match self.rdma_on(number) {
             Some(second) if rdma::is_roce(frame.data()) => {
                 second.endpoint.handle_frame(now, frame.data());
                 true
@@ -356,22 +441,24 @@ impl<M: Memory> Stack<M> {
         }
     }
 
-    /// Fills the transmit burst. The host has the first frame of each, also when it is the last of the pool: an endpoint may
+    /// Fills a leg's transmit burst. The host has the first frame of each, also when it is the last of the pool: an endpoint may
     /// always have a segment to send, and a host that does not answer for its address is soon sent nothing any more.
-    fn fill(&mut self, now: Instant) {
-        let mut hosts_turn = self.host.has_transmit();
-        while self.tx.room() > 0 && self.looped.room() > 0 {
+    fn fill(&mut self, now: Instant, number: usize) {
+        let mut hosts_turn = self.legs[number].host.has_transmit();
+        while self.legs[number].tx.room() > 0 && self.legs[number].looped.room() > 0 {
             let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
                 self.counters.drops.count(DropReason::PoolEmpty);
                 return;
             };
-            let filled = std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame);
-            if !filled && !self.fill_one(now, &mut frame) {
+            let host = &mut self.legs[number].host;
+            let filled = std::mem::take(&mut hosts_turn) && host.poll_transmit(now, &mut frame);
+            if !filled && !self.fill_one(now, number, &mut frame) {
                 self.spare = Some(frame);
                 return;
             }
-            let to_us = frame.data().first_chunk() == Some(&self.mac);
-            let burst = if to_us { &mut self.looped } else { &mut self.tx };
+            let leg = &mut self.legs[number];
+            let to_us = frame.data().first_chunk() == Some(&leg.mac);
+            let burst = if to_us { &mut leg.looped } else { &mut leg.tx };
             if burst.push(frame).is_err() {
                 return;
             }
@@ -379,28 +466,34 @@ impl<M: Memory> Stack<M> {
     }
 
     #[inline]
-    fn fill_one(&mut self, now: Instant, frame: &mut Frame) -> bool {
-        if self.fill_rdma(now, frame, false) {
+    fn fill_one(&mut self, now: Instant, number: usize, frame: &mut Frame) -> bool {
+        if self.fill_rdma(now, number, frame, false) {
             return true;
         }
-        if self.endpoint.poll_transmit(now, &mut self.host, frame) {
-            if let Some(second) = self.rdma.as_deref_mut() {
+        let host = &mut self.legs[number].host;
+        if self.endpoint.poll_transmit_on(now, number as u8, host, frame) {
+            if let Some(second) = self.rdma_on(number) {
                 second.turn = true;
             }
             return true;
         }
-        self.fill_rdma(now, frame, true) || self.host.poll_transmit(now, frame)
+        self.fill_rdma(now, number, frame, true) || self.legs[number].host.poll_transmit(now, frame)
     }
 
-    /// Takes in what was sent to ourselves.
+    /// Takes in what a leg sent to itself.
     #[inline]
-    fn take_in_looped(&mut self, now: Instant, mut steering: Option<&mut (dyn Steering + 'static)>) -> usize {
-        let n = self.looped.len();
-        while let Some(mut frame) = self.looped.pop() {
-            if self.take_in_rdma(now, &frame) {
+    fn take_in_looped(
+        &mut self,
+        now: Instant,
+        number: usize,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> usize {
+        let n = self.legs[number].looped.len();
+        while let Some(mut frame) = self.legs[number].looped.pop() {
+            if self.take_in_rdma(now, number, &frame) {
                 continue;
             }
-            if let Input::Udp(datagram) = self.host.handle_local(now, &frame)
+            if let Input::Udp(datagram) = self.legs[number].host.handle_local(now, &frame)
                 && self.is_ours(&datagram, &frame, steering.as_deref_mut())
             {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
@@ -420,28 +513,49 @@ impl<M: Memory> Stack<M> {
         mut steering: Option<&mut (dyn Steering + 'static)>,
     ) -> Result<usize, PortError> {
         self.looked_at = now;
-        let received = self.port.rx_burst(now, &mut self.rx)?;
-        while let Some(mut frame) = self.rx.pop() {
-            self.take_in(now, &mut frame, steering.as_deref_mut());
+        if self.legs.len() == 1 {
+            return self.receive_on(now, FIRST, steering);
         }
-        if received > 0 {
-            self.drain_host_events(now);
+        let mut received = 0;
+        for leg in 0..self.legs.len() {
+            let done = self.receive_on(now, leg, steering.as_deref_mut());
+            received += self.note(leg, done);
         }
         Ok(received)
     }
 
-    /// Takes in a frame that another engine received for this one.
+    /// The receiving half of one leg's cycle.
+    #[inline]
+    fn receive_on(
+        &mut self,
+        now: Instant,
+        number: usize,
+        mut steering: Option<&mut (dyn Steering + 'static)>,
+    ) -> Result<usize, PortError> {
+        let leg = &mut self.legs[number];
+        let received = leg.port.rx_burst(now, &mut leg.rx)?;
+        while let Some(mut frame) = self.legs[number].rx.pop() {
+            self.take_in(now, number, &mut frame, steering.as_deref_mut());
+        }
+        if received > 0 {
+            self.drain_host_events(now, number);
+        }
+        Ok(received)
+    }
+
+    /// Takes in a frame that another engine received for this one. Engines that share an interface have one leg.
     pub fn take_steered(&mut self, now: Instant, frame: &mut Frame) {
         let data = frame.data();
-        let looped = data.get(..6) == Some(&self.mac) && data.get(6..12) == Some(&self.mac);
+        let leg = &mut self.legs[FIRST];
+        let looped = data.get(..6) == Some(&leg.mac) && data.get(6..12) == Some(&leg.mac);
         if looped {
-            if let Input::Udp(datagram) = self.host.handle_local(now, frame) {
+            if let Input::Udp(datagram) = leg.host.handle_local(now, frame) {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(frame));
             }
         } else {
-            self.take_in(now, frame, None);
+            self.take_in(now, FIRST, frame, None);
         }
-        self.drain_host_events(now);
+        self.drain_host_events(now, FIRST);
     }
 
     /// Whether the datagram is this engine's; if not, its owner has it or it is counted.
@@ -467,6 +581,7 @@ impl<M: Memory> Stack<M> {
     fn take_in(
         &mut self,
         now: Instant,
+        number: usize,
         frame: &mut Frame,
         mut steering: Option<&mut (dyn Steering + 'static)>,
     ) {
@@ -475,10 +590,10 @@ impl<M: Memory> Stack<M> {
         {
             steering.tell_all(frame);
         }
-        if self.take_in_rdma(now, frame) {
+        if self.take_in_rdma(now, number, frame) {
             return;
         }
-        let datagram = match self.host.handle_frame(now, frame) {
+        let datagram = match self.legs[number].host.handle_frame(now, frame) {
             Input::Udp(datagram) => datagram,
             Input::PortUnreachable(quoted) => {
                 if let Some(steering) = steering {
@@ -490,7 +605,7 @@ impl<M: Memory> Stack<M> {
             }
             Input::Consumed | Input::Drop(_) => return,
         };
-        if let Some(second) = self.rdma.as_deref_mut()
+        if let Some(second) = self.rdma_on(number)
             && datagram.dst.port() == rdma::UDP_PORT
         {
             // Behind IP options.
@@ -506,7 +621,7 @@ impl<M: Memory> Stack<M> {
             && !self.endpoint.serves(datagram.dst.port())
         {
             // Not ours at all: say so as any host does.
-            self.host.port_unreachable(frame, &datagram);
+            self.legs[number].host.port_unreachable(frame, &datagram);
         }
     }
 
@@ -519,13 +634,11 @@ impl<M: Memory> Stack<M> {
     /// When a cycle is due though nothing arrives; in the past when there is work now.
     pub fn next_deadline(&self) -> Option<Instant> {
         let rdma = self.rdma();
-        if !self.tx.is_empty() || rdma.is_some_and(roce::Endpoint::has_transmit) {
+        if self.legs.iter().any(|leg| !leg.tx.is_empty()) || rdma.is_some_and(roce::Endpoint::has_transmit) {
             return Some(Instant::ZERO);
         }
         let rdma = rdma.and_then(roce::Endpoint::poll_timeout);
-        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline(), rdma]
-            .into_iter()
-            .flatten()
-            .min()
+        let legs = self.legs.iter().filter_map(Leg::next_deadline);
+        legs.chain(self.endpoint.poll_timeout()).chain(rdma).min()
     }
 }

@@ -9,7 +9,7 @@ use barewire_channel::Request;
 use barewire_transport::{ConnectFailure, FlowId};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasherDefault;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// What the answer is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,7 @@ struct Attempt {
 }
 
 struct Listen {
+    local: Option<IpAddr>,
     udp_port: u16,
     token: u64,
     fate: Fate,
@@ -193,9 +194,9 @@ impl Calls {
         ports
     }
 
-    pub(crate) fn listens(&mut self, udp_port: u16, token: u64, fate: Fate) {
+    pub(crate) fn listens(&mut self, local: Option<IpAddr>, udp_port: u16, token: u64, fate: Fate) {
         let again = self.listens.iter().any(|l| l.udp_port == udp_port && matches!(l.fate, Fate::GivenUp(_)));
-        self.listens.push_back(Listen { udp_port, token, fate, again, answer: None });
+        self.listens.push_back(Listen { local, udp_port, token, fate, again, answer: None });
     }
 
     /// The answer to a listener that is waited for, once.
@@ -218,7 +219,7 @@ impl Calls {
         let listen = &mut self.listens[at];
         if !done && std::mem::replace(&mut listen.again, false) {
             // What was given up is out of the way by the time that this is looked at.
-            owed.push_back(Request::Listen { token: listen.token, udp_port, local: None });
+            owed.push_back(Request::Listen { token: listen.token, udp_port, local: listen.local });
             return Verdict::Nothing;
         }
         let token = listen.token;

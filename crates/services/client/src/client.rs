@@ -164,19 +164,34 @@ impl Client {
         self.undelivered
     }
 
-    /// Asks for connections on `udp_port`. [`Event::Listening`] or [`Event::ListenFailed`] follows.
+    /// Asks for connections on `udp_port`, at all addresses of the daemon. [`Event::Listening`] or [`Event::ListenFailed`] follows.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn listen(&mut self, udp_port: u16, token: u64) -> Result<(), SendError> {
-        self.ask_to_listen(udp_port, token, Fate::Told(token))
+        self.ask_to_listen(None, udp_port, token, Fate::Told(token))
     }
 
-    fn ask_to_listen(&mut self, udp_port: u16, token: u64, fate: Fate) -> Result<(), SendError> {
-        self.submit(&Request::Listen { token, udp_port, local: None })?;
-        self.calls.listens(udp_port, token, fate);
+    /// [`listen`](Self::listen) at one of the daemon's [`addresses`](Self::addresses), and so on the port that has it: who asks for a
+    /// connection at another is refused, unless another application listens there. A client listens once on a UDP port.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] when the ring is full.
+    pub fn listen_on(&mut self, local: IpAddr, udp_port: u16, token: u64) -> Result<(), SendError> {
+        self.ask_to_listen(Some(local), udp_port, token, Fate::Told(token))
+    }
+
+    fn ask_to_listen(
+        &mut self,
+        local: Option<IpAddr>,
+        udp_port: u16,
+        token: u64,
+        fate: Fate,
+    ) -> Result<(), SendError> {
+        self.submit(&Request::Listen { token, udp_port, local })?;
+        self.calls.listens(local, udp_port, token, fate);
         if let Some(steady) = &mut self.steady {
-            steady.listens(udp_port, token);
+            steady.listens(local, udp_port, token);
         }
         self.flush();
         Ok(())

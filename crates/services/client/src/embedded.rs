@@ -147,6 +147,14 @@ impl Embedded {
         self.stack.endpoint_mut().listen(udp_port, 0, token)
     }
 
+    /// [`listen`](Self::listen) at one of our addresses: who asks for a connection at another is refused.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn listen_on(&mut self, local: IpAddr, udp_port: u16, token: u64) -> Result<(), ListenError> {
+        self.stack.endpoint_mut().listen_on(Some(local), udp_port, 0, token)
+    }
+
     /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows; messages may be queued meanwhile.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! What the daemon's engine runs: requests in, a duty cycle of the stack, completions out.
 
+mod listen;
+
 use crate::applications::{Application, Applications};
 use crate::aside::Aside;
 use crate::counters::Published;
@@ -9,12 +11,10 @@ use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
 use barewire_channel::rdma::code;
 use barewire_channel::{Completion, PEER_NAME_MAX, Request};
-use barewire_engine::{Agent, RDMA_UDP_PORT, Stack, Steering};
+use barewire_engine::{Agent, Leg, Stack, Steering};
 use barewire_port::PortError;
 use barewire_transport::security::PeerNumber;
-use barewire_transport::{
-    ConnectError, ConnectFailure, Event, FlowId, ListenError, RecvBuf, SendBuf, SendError,
-};
+use barewire_transport::{ConnectError, ConnectFailure, Event, FlowId, RecvBuf, SendBuf, SendError};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -41,10 +41,10 @@ pub(crate) struct Orders {
     /// Set after a command was sent, so that a cycle costs one load when there is none.
     pub pending: Arc<AtomicBool>,
     pub commands: Receiver<Command>,
-    /// What became of the interface, from who watches it.
-    pub link: Receiver<LinkOrder>,
-    /// To it.
-    pub link_reports: Sender<LinkReport>,
+    /// What became of which leg's interface, from who watches it.
+    pub link: Receiver<(usize, LinkOrder)>,
+    /// To them, leg by leg.
+    pub link_reports: Vec<Sender<LinkReport>>,
 }
 
 /// What applications did that their library does not do.
@@ -69,8 +69,10 @@ pub(crate) struct DaemonAgent {
     applications: usize,
     /// Flows and RDMA connections after the last cycle.
     open: (u32, usize),
-    next_complaint: Instant,
-    link: LinkCounters,
+    /// When the next complaint about each leg's port may be made.
+    next_complaints: Vec<Instant>,
+    /// What happened to each leg's interface.
+    link: Vec<LinkCounters>,
     /// Who writes lines and gives memory back.
     aside: Aside,
     /// To the daemon's other engines, where there are any.
@@ -89,6 +91,7 @@ impl DaemonAgent {
         links: Option<Links>,
         rdma: Option<Box<Rdma>>,
     ) -> DaemonAgent {
+        let legs = stack.legs().len();
         DaemonAgent {
             name,
             aside,
@@ -100,8 +103,8 @@ impl DaemonAgent {
             generation: 0,
             applications: 0,
             open: (0, 0),
-            next_complaint: Instant::ZERO,
-            link: LinkCounters::default(),
+            next_complaints: vec![Instant::ZERO; legs],
+            link: (0..legs).map(|_| LinkCounters::default()).collect(),
             links,
         }
     }
@@ -122,34 +125,35 @@ impl DaemonAgent {
                 Command::Drop(number) => self.drop_application(number, now),
             }
         }
-        while let Ok(order) = self.orders.link.try_recv() {
+        while let Ok((leg, order)) = self.orders.link.try_recv() {
             done += 1;
-            self.obey_link(order, now);
+            self.obey_link(leg, order, now);
         }
         done
     }
 
     /// The interface changed. Opening a port takes milliseconds, but what would be done meanwhile needs the port.
     #[cold]
-    fn obey_link(&mut self, order: LinkOrder, now: Instant) {
+    fn obey_link(&mut self, leg: usize, order: LinkOrder, now: Instant) {
+        let link = &self.link[leg];
         match order {
-            LinkOrder::Down => self.link.downs.add(1),
-            LinkOrder::CarrierLost => self.link.carrier_losses.add(1),
-            LinkOrder::MtuChanged => self.link.mtu_changes.add(1),
+            LinkOrder::Down => link.downs.add(1),
+            LinkOrder::CarrierLost => link.carrier_losses.add(1),
+            LinkOrder::MtuChanged => link.mtu_changes.add(1),
             LinkOrder::MtuLowered(mtu) => {
                 // Never an error: the watcher knows the least.
-                let _ = self.stack.set_mtu(now, mtu);
+                let _ = self.stack.set_mtu(now, leg, mtu);
             }
             LinkOrder::MacChanged(to) => {
-                self.link.mac_changes.add(1);
+                link.mac_changes.add(1);
                 if let Some(mac) = to {
-                    self.stack.set_mac(now, mac);
+                    self.stack.set_mac(now, leg, mac);
                 }
             }
             LinkOrder::Reopen(index) => {
-                let opened = self.stack.port_mut().reopen();
+                let opened = self.stack.legs_mut()[leg].port_mut().reopen();
                 if opened.is_ok() {
-                    self.link.reopened.add(1);
+                    link.reopened.add(1);
                     if let Some(links) = &mut self.links {
                         links.learn_queues();
                     }
@@ -158,15 +162,8 @@ impl DaemonAgent {
                 self.generation += 1;
                 let engine = self.stack.endpoint().config().engine;
                 // Nobody listens any more when the daemon is ending.
-                let _ = self.orders.link_reports.send(LinkReport { engine, index, opened });
+                let _ = self.orders.link_reports[leg].send(LinkReport { engine, index, opened });
             }
-        }
-    }
-
-    /// Lets the other engines have the ports on which nobody listens here any more.
-    fn release_ports(&self) {
-        if let Some(links) = &self.links {
-            links.table().release_unless(links.own(), |port| self.stack.endpoint().listens(port));
         }
     }
 
@@ -328,54 +325,9 @@ impl DaemonAgent {
                 self.serve_connect(number, token, local, local_udp_port, remote, ordered, now)
             }
             Request::Rdma(request) => self.serve_rdma(number, &request, now),
-            Request::Listen { token, udp_port, local: _ } => {
-                let is_rdmas = self.rdma.is_some() && udp_port == RDMA_UDP_PORT;
-                let endpoint = self.stack.endpoint_mut();
-                let a = endpoint.memory_mut().get(number);
-                let is_permitted = a.as_ref().is_some_and(|a| a.share.rules.may_listen(udp_port));
-                let is_allowed = is_permitted && a.as_ref().is_some_and(|a| a.share.may_listen());
-                if !a.is_none_or(|a| a.promise(1)) {
-                    return false;
-                }
-                // The engines share the ports: a handshake goes to whichever listens.
-                let claimed = is_allowed
-                    && !is_rdmas
-                    && self.links.as_ref().is_none_or(|l| l.table().claim(udp_port, l.own()));
-                let listened = if claimed {
-                    endpoint.listen(udp_port, number, token)
-                } else {
-                    Err(ListenError::PortTaken)
-                };
-                let completion = match listened {
-                    Ok(()) => Completion::Listening { token, udp_port },
-                    Err(e) => {
-                        let code = match e {
-                            _ if !is_permitted => 4,
-                            _ if !is_allowed => 3,
-                            ListenError::PortTaken => 2,
-                            _ => 1,
-                        };
-                        Completion::ListenFailed { token, udp_port, code }
-                    }
-                };
-                if let Some(a) = endpoint.memory_mut().get(number) {
-                    if listened.is_ok() {
-                        a.share.listen();
-                    }
-                    a.keep_promise(&completion);
-                }
-                true
-            }
+            Request::Listen { token, udp_port, local } => self.serve_listen(number, token, udp_port, local),
             Request::Unlisten { udp_port } => {
-                let endpoint = self.stack.endpoint_mut();
-                if endpoint.unlisten(udp_port, number) {
-                    if let Some(a) = endpoint.memory_mut().get(number) {
-                        a.share.unlisten();
-                    }
-                    if let Some(links) = &self.links {
-                        links.table().release(udp_port, links.own());
-                    }
-                }
+                self.serve_unlisten(number, udp_port);
                 true
             }
             Request::Close { flow } => {
@@ -490,9 +442,8 @@ impl DaemonAgent {
         ordered: bool,
         now: Instant,
     ) -> bool {
-        let host = self.stack.host();
         // An address that is not ours is refused by the route, as unreachable.
-        let source = local.or_else(|| host.source_for(remote.ip()));
+        let source = local.or_else(|| self.stack.source_for(remote.ip()));
         let endpoint = self.stack.endpoint_mut();
         let per_flow = endpoint.memory().per_flow();
         let Some(a) = endpoint.memory_mut().get(number) else {
@@ -661,16 +612,19 @@ impl DaemonAgent {
             (Ok(sent), Ok(received)) => {
                 work += sent + received;
             }
-            (Err(e), _) | (_, Err(e)) => self.complain(&e, now),
+            (Err(e), _) | (_, Err(e)) => self.complain(0, &e, now),
+        }
+        while let Some((leg, e)) = self.stack.take_port_error() {
+            self.complain(leg, &e, now);
         }
         work
     }
 
     #[cold]
-    fn complain(&mut self, e: &PortError, now: Instant) {
+    fn complain(&mut self, leg: usize, e: &PortError, now: Instant) {
         // The port may come back (an interface set up again); flows live on until their own patience ends.
-        if now >= self.next_complaint {
-            self.next_complaint = now + COMPLAINT_PAUSE;
+        if now >= self.next_complaints[leg] {
+            self.next_complaints[leg] = now + COMPLAINT_PAUSE;
             self.aside.say(e.to_string());
         }
     }
@@ -712,9 +666,7 @@ impl Agent for DaemonAgent {
     }
 
     fn wait_fds(&self, add: &mut dyn FnMut(RawFd)) {
-        if let Some(fd) = self.stack.port().wait_fd() {
-            add(fd);
-        }
+        self.stack.legs().iter().filter_map(|leg| leg.port().wait_fd()).for_each(&mut *add);
         for (_, a) in self.stack.endpoint().memory().iter() {
             add(a.channel.wake_fd().as_raw_fd());
         }
@@ -728,10 +680,14 @@ impl Agent for DaemonAgent {
     }
 
     fn prepare_wait(&mut self) -> bool {
-        if self.orders.pending.load(Ordering::Acquire) || self.stack.port().wait_fd().is_none() {
+        let can_wait = |leg: &Leg| leg.port().wait_fd().is_some();
+        if self.orders.pending.load(Ordering::Acquire) || !self.stack.legs().iter().all(can_wait) {
             return false;
         }
-        let mut idle = self.stack.port_mut().prepare_wait();
+        let mut idle = true;
+        for leg in self.stack.legs_mut() {
+            idle &= leg.port_mut().prepare_wait();
+        }
         if let Some(links) = &mut self.links {
             idle &= links.prepare_wait();
         }
@@ -745,7 +701,7 @@ impl Agent for DaemonAgent {
     }
 
     fn finish_wait(&mut self) {
-        self.stack.port_mut().finish_wait();
+        self.stack.legs_mut().iter_mut().for_each(|leg| leg.port_mut().finish_wait());
         if let Some(links) = &mut self.links {
             links.finish_wait();
         }

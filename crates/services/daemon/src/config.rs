@@ -12,6 +12,10 @@
 //! ipv4 = ["10.0.0.1/24"]
 //! gateway4 = "10.0.0.254"
 //!
+//! [[ports]]                    # further ports: flows choose by route
+//! port = "xdp:eth1"
+//! ipv4 = ["10.1.0.1/24"]
+//!
 //! [security]                   # there at all: flows are encrypted, and peers are known by their keys
 //! key = "host.key"             # made by barewire key new; beside this file, or an absolute path
 //! require = true               # default; false: peers without a key are talked to in the clear
@@ -32,6 +36,7 @@
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
+use crate::ports::{INTERFACE, PORTS, PortConfig, PortTable};
 use crate::rdma::{OBJECTS_MAX, Quotas};
 use crate::security::SecurityTable;
 use crate::users::{UserQuotas, UserRules};
@@ -128,11 +133,13 @@ pub struct Config {
     pub mac: Option<MacAddr>,
     /// VLAN to be in.
     pub vlan: Option<u16>,
-    /// Neighbours on the link that are remembered at once, from 1 to 4096: as many as there are peers in use.
+    /// Further ports. They need `engines` to be 1. Everything above is the first one's, as is RDMA.
+    pub ports: Vec<PortConfig>,
+    /// Neighbours on each link that are remembered at once, from 1 to 4096: as many as there are peers in use.
     pub neighbours_max: usize,
-    /// The frame pool.
+    /// The frame pool, which has so many frames for each port.
     pub pool: PoolConfig,
-    /// Limits and timers of the transport.
+    /// Limits and timers of the transport. The MTU is the first port's.
     pub transport: transport::Config,
     /// RDMA beside messages.
     pub rdma: RdmaConfig,
@@ -171,7 +178,7 @@ impl RdmaConfig {
     pub(crate) fn endpoint(&self, config: &Config, mac: MacAddr, fits: roce::Mtu) -> roce::Config {
         let all = |each: u32| (each as usize).saturating_mul(config.applications_max as usize);
         let q = &self.quotas;
-        let addresses = config.addresses();
+        let addresses = config.first_port().addresses();
         let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let requests = all(q.requests).max(all(q.completions)).min(1 << 30);
         roce::Config {
@@ -196,6 +203,7 @@ impl RdmaConfig {
 struct File {
     daemon: DaemonTable,
     interface: InterfaceTable,
+    ports: Vec<PortTable>,
     channel: ChannelTable,
     transport: TransportTable,
     rdma: Option<RdmaTable>,
@@ -289,7 +297,7 @@ pub(crate) fn bad(key: &'static str, value: impl ToString, why: impl ToString) -
     ConfigError::Value { key, value: without_keys(&value.to_string()), why: why.to_string() }
 }
 
-fn with_prefix<A: std::str::FromStr>(
+pub(crate) fn with_prefix<A: std::str::FromStr>(
     key: &'static str,
     text: &str,
     bits: u8,
@@ -325,6 +333,7 @@ impl Config {
             gateway6: None,
             mac: None,
             vlan: None,
+            ports: vec![],
             neighbours_max: NEIGHBOURS_MAX_DEFAULT,
             pool: PoolConfig { frames: 8192, ..PoolConfig::default() },
             transport: transport::Config {
@@ -371,38 +380,32 @@ impl Config {
             path: path.to_owned(),
             message: with_nearest_word(&without_keys(&e.to_string())),
         })?;
-        let File { daemon, interface, channel, transport: t, rdma, security } = file;
-        let port = interface
-            .port
-            .ok_or_else(|| bad("interface.port", "", "missing: which port, such as \"xdp:eth0\""))?;
-        port.parse::<barewire_port::PortUri>().map_err(|e| bad("interface.port", &port, e))?;
-        let mut config = Config::new(&port, Ipv4Addr::UNSPECIFIED, 0);
-        config.ipv4.clear();
-        for text in &interface.ipv4 {
-            config.ipv4.push(with_prefix("interface.ipv4", text, 32)?);
+        let File { daemon, mut interface, ports, channel, transport: t, rdma, security } = file;
+        let first = PortTable {
+            port: interface.port.take(),
+            ipv4: interface.ipv4,
+            ipv6: interface.ipv6,
+            gateway4: interface.gateway4,
+            gateway6: interface.gateway6,
+            mac: interface.mac,
+            vlan: interface.vlan,
+            mtu: interface.mtu,
+        };
+        let mut all = Vec::new();
+        if ports.is_empty() || !first.is_empty() {
+            all.push(first.read(&INTERFACE)?);
         }
-        for text in &interface.ipv6 {
-            config.ipv6.push(with_prefix("interface.ipv6", text, 128)?);
+        for table in ports {
+            all.push(table.read(&PORTS)?);
         }
-        if config.ipv4.is_empty() && config.ipv6.is_empty() {
-            return Err(bad(
-                "interface.ipv4",
-                "",
-                "missing: at least one address, such as [\"10.0.0.1/24\"]",
-            ));
-        }
-        config.gateway4 = interface.gateway4;
-        config.gateway6 = interface.gateway6;
-        if let Some(mac) = interface.mac {
-            config.mac = Some(mac.parse().map_err(|e| bad("interface.mac", &mac, e))?);
-        }
-        config.vlan = interface.vlan;
+        let first = all.remove(0);
+        let mut config = Config::new(&first.port, Ipv4Addr::UNSPECIFIED, 0);
+        config.set_ports(first, all);
         set(&mut config.neighbours_max, interface.neighbours_max);
         if !(1..=NEIGHBOURS_LIMIT).contains(&config.neighbours_max) {
             let why = format!("from 1 to {NEIGHBOURS_LIMIT}");
             return Err(bad("interface.neighbours_max", config.neighbours_max, why));
         }
-        set(&mut config.transport.mtu, interface.mtu);
         set(&mut config.pool.frames, interface.pool_frames);
         set(&mut config.pool.chunk_len, interface.chunk_len);
         set(&mut config.pool.huge_pages, interface.huge_pages);
@@ -426,6 +429,7 @@ impl Config {
         if config.engines == 0 || config.engines > ENGINES_MAX {
             return Err(bad("daemon.engines", config.engines, format!("from 1 to {ENGINES_MAX}")));
         }
+        config.check_ports()?;
         if config.engines > 1 && !config.shares_interface() {
             let why = "several engines need a port that several sockets can share: packet:INTERFACE, or \
                        xdp:INTERFACE with as many receive queues";
@@ -597,7 +601,7 @@ impl Config {
     /// The number of the engines' fanout group. By the address, of which a link has one: in containers on the host's network
     /// every daemon may be process 1, and daemons with the same group would share each other's frames.
     fn fanout_group(&self) -> u16 {
-        let address = self.addresses().first().map_or(0, |address| match address {
+        let address = self.first_port().addresses().first().map_or(0, |address| match address {
             IpAddr::V4(v4) => u32::from(*v4),
             IpAddr::V6(v6) => u128::from(*v6) as u32,
         });
@@ -610,10 +614,9 @@ impl Config {
         self.cores.get(usize::from(engine)).copied().or(self.core.filter(|_| engine == 0))
     }
 
-    /// Our addresses.
+    /// Our addresses, port by port.
     pub fn addresses(&self) -> Vec<IpAddr> {
-        let v4 = self.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
-        v4.chain(self.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect()
+        self.all_ports().iter().flat_map(PortConfig::addresses).collect()
     }
 }
 

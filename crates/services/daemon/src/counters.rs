@@ -5,7 +5,7 @@ use crate::applications::Applications;
 use crate::link::LinkCounters;
 use crate::rdma::Rdma;
 use barewire_base::DropReason;
-use barewire_engine::{CounterKind, CounterSlot, CountersPage, RegisterError, Stack};
+use barewire_engine::{CounterKind, CounterSlot, CountersPage, Leg, RegisterError, Stack};
 use std::sync::Mutex;
 
 /// Slots of one engine's counters, in the order in which [`publish`](Published::publish) fills them.
@@ -13,19 +13,29 @@ pub(crate) struct Published {
     slots: Vec<CounterSlot>,
 }
 
-/// What the daemon says of itself, name and value, in one fixed order.
-fn values(
-    stack: &Stack<Applications>,
-    offences: &Offences,
-    link: &LinkCounters,
-    applications: usize,
-    rdma: Option<&Rdma>,
-    say: &mut dyn FnMut(&str, &str, CounterKind, u64),
-) {
-    use CounterKind::{Counter, Gauge};
-    let port = stack.port().counters();
+/// A counter's name but for the last part: `port`, or `port.1` for what is the second port's.
+#[derive(Clone, Copy)]
+struct Group(&'static str, usize);
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (head, tail) = self.0.split_once('.').map_or((self.0, None), |(head, tail)| (head, Some(tail)));
+        f.write_str(head)?;
+        if self.1 > 0 {
+            write!(f, ".{}", self.1)?;
+        }
+        tail.map_or(Ok(()), |tail| write!(f, ".{tail}"))
+    }
+}
+
+type Say<'a> = dyn FnMut(Group, &str, CounterKind, u64) + 'a;
+
+/// What a port and its host say.
+fn values_of_leg(number: usize, leg: &Leg, link: &LinkCounters, say: &mut Say<'_>) {
+    use CounterKind::Counter;
+    let port = leg.port().counters();
     for (name, value) in port.iter() {
-        say("port", name, Counter, value);
+        say(Group("port", number), name, Counter, value);
     }
     for (name, counter) in [
         ("link_downs", &link.downs),
@@ -34,12 +44,12 @@ fn values(
         ("mtu_changes", &link.mtu_changes),
         ("mac_changes", &link.mac_changes),
     ] {
-        say("port", name, Counter, counter.get());
+        say(Group("port", number), name, Counter, counter.get());
     }
     for &reason in DropReason::ALL {
-        say("port.drop", reason.as_str(), Counter, port.drops.get(reason));
+        say(Group("port.drop", number), reason.as_str(), Counter, port.drops.get(reason));
     }
-    let host = stack.host().counters();
+    let host = leg.host().counters();
     for (name, counter) in [
         ("neighbours_resolved", &host.neighbours_resolved),
         ("neighbours_failed", &host.neighbours_failed),
@@ -47,11 +57,27 @@ fn values(
         ("neighbours_moved", &host.neighbours_moved),
         ("address_conflicts", &host.address_conflicts),
     ] {
-        say("host", name, Counter, counter.get());
+        say(Group("host", number), name, Counter, counter.get());
     }
     for &reason in DropReason::ALL {
-        say("host.drop", reason.as_str(), Counter, host.drops.get(reason));
+        say(Group("host.drop", number), reason.as_str(), Counter, host.drops.get(reason));
     }
+}
+
+/// What the daemon says of itself, name and value, in one fixed order.
+fn values(
+    stack: &Stack<Applications>,
+    offences: &Offences,
+    links: &[LinkCounters],
+    applications: usize,
+    rdma: Option<&Rdma>,
+    say: &mut Say<'_>,
+) {
+    use CounterKind::{Counter, Gauge};
+    for (number, (leg, link)) in stack.legs().iter().zip(links).enumerate() {
+        values_of_leg(number, leg, link, say);
+    }
+    let mut say = |group, name: &str, kind, value| say(Group(group, 0), name, kind, value);
     let endpoint = stack.endpoint();
     for (name, value) in endpoint.counters().iter() {
         say("transport", name, Counter, value);
@@ -112,7 +138,7 @@ impl Published {
         values(
             stack,
             &Offences::default(),
-            &LinkCounters::default(),
+            &stack.legs().iter().map(|_| LinkCounters::default()).collect::<Vec<_>>(),
             0,
             rdma,
             &mut |group, name, kind, _| match page.register(&format!("{prefix}{group}.{name}"), kind) {
@@ -130,12 +156,12 @@ impl Published {
         &self,
         stack: &Stack<Applications>,
         offences: &Offences,
-        link: &LinkCounters,
+        links: &[LinkCounters],
         applications: usize,
         rdma: Option<&Rdma>,
     ) {
         let mut slots = self.slots.iter();
-        values(stack, offences, link, applications, rdma, &mut |_, _, _, value| {
+        values(stack, offences, links, applications, rdma, &mut |_, _, _, value| {
             if let Some(slot) = slots.next() {
                 slot.set(value);
             }

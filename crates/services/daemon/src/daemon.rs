@@ -6,14 +6,15 @@ use crate::aside::{self, Aside, AsideThreads};
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, Line};
 use crate::counters::Published;
-use crate::link::{Ground, LinkGuard, LinkLine, LinkReport};
+use crate::link::{Ground, LinkGuard, LinkLine, LinkOrder, LinkReport};
 use crate::notify::{Manager, Watchdog};
+use crate::ports::{Opened, PortConfig};
 use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
-    Agent, AttachError, Attached, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks,
-    EngineSlots, HostSettings, LinkWatch, PageError, RandomError, RegisterError, SpawnError, Stack, StopFlag,
+    Agent, AttachError, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks,
+    EngineSlots, Interface, LinkWatch, PageError, RandomError, RegisterError, SpawnError, Stack, StopFlag,
     Waker, counters_path, interface_of, random,
 };
 use barewire_host::{Host, HostConfig};
@@ -26,6 +27,8 @@ use std::thread::JoinHandle;
 
 /// Entries of the counters page: one engine's, and room to grow.
 const COUNTERS_MAX: usize = 512;
+/// More entries for each port beside the first.
+const PORT_COUNTERS_MAX: usize = 256;
 
 /// Why the daemon could not start.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,9 @@ pub enum DaemonError {
         /// What there is.
         carried: usize,
     },
+    /// A configuration without a port.
+    #[error("no port is configured")]
+    NoPort,
     /// RDMA is served by one engine.
     #[error("rdma needs daemon.engines = 1")]
     RdmaEngines,
@@ -84,8 +90,8 @@ pub struct Daemon {
     stop: StopFlag,
     engines: Vec<EngineHandle>,
     control: Option<JoinHandle<()>>,
-    /// Watches the interface, where the port has one.
-    link: Option<JoinHandle<()>>,
+    /// Watch the interfaces of ports that have one.
+    links: Vec<JoinHandle<()>>,
     /// Why the daemon ended by itself, when its engines have nothing to say about it.
     failure: Arc<Mutex<Option<DaemonError>>>,
     page: Arc<Mutex<CountersPage>>,
@@ -103,29 +109,26 @@ impl From<RandomError> for DaemonError {
 
 /// Built on the engine's thread: ports, frames and flows stay there.
 fn build_stack(config: &Config, port: &PortUri, engine: u8) -> Result<Stack<Applications>, DaemonError> {
-    let settings = HostSettings {
-        port: port.text(),
-        pool: config.pool,
-        ipv4: &config.ipv4,
-        ipv6: &config.ipv6,
-        gateway4: config.gateway4,
-        gateway6: config.gateway6,
-        mac: config.mac,
-        vlan: config.vlan,
-        mtu_max: config.transport.mtu,
-        neighbours_max: Some(config.neighbours_max),
+    let (pool, opened) = config.open_ports(port)?;
+    let mut opened = opened.into_iter();
+    let Some(Opened { port, host }) = opened.next() else {
+        return Err(DaemonError::NoPort);
     };
-    let Attached { port, pool, host } = settings.attach()?;
     let transport = barewire_transport::Config { mtu: host.mtu, engine, ..config.transport.clone() };
     let applications = Applications::new(config.applications_max as usize, &transport);
     let endpoint = Endpoint::new(transport, applications, random()?)?;
-    let stack = if config.rdma.enabled {
-        let rdma = rdma_endpoint(config, &host, pool.frame_max())?;
-        Stack::new(port, pool, Host::new(host), endpoint).with_rdma(rdma)
-    } else {
-        Stack::new(port, pool, Host::new(host), endpoint)
+    let rdma = match config.rdma.enabled {
+        true => Some(rdma_endpoint(config, &host, pool.frame_max())?),
+        false => None,
     };
-    Ok(stack)
+    let mut stack = Stack::new(port, pool, Host::new(host), endpoint);
+    for Opened { port, host } in opened {
+        stack = stack.with_leg(port, Host::new(host))?;
+    }
+    Ok(match rdma {
+        Some(rdma) => stack.with_rdma(rdma),
+        None => stack,
+    })
 }
 
 /// The RoCE endpoint beside the message endpoint, on the same host.
@@ -142,24 +145,32 @@ fn rdma_endpoint(
     Ok(barewire_roce::Endpoint::new(roce, random()?)?)
 }
 
-/// What watches the interface of the daemon's port, where that has one.
-fn watch_of(config: &Config) -> Result<Option<LinkWatch>, DaemonError> {
-    let uri: PortUri = config.port.parse().map_err(AttachError::from)?;
-    let watch = |name| {
-        LinkWatch::new(name).map_err(|source| {
-            let call = "socket(AF_NETLINK)";
-            AttachError::from(OpenError::Io { uri: config.port.clone(), call, source }).into()
-        })
-    };
-    interface_of(&uri).map(watch).transpose()
+/// What watches the interface under a port, and what it has seen at first; where the port has one.
+struct Watched {
+    leg: usize,
+    fixed_mac: bool,
+    watch: LinkWatch,
+    seen: Interface,
+}
+
+fn watch(leg: usize, port: &PortConfig) -> Result<Option<Watched>, DaemonError> {
+    let uri: PortUri = port.port.parse().map_err(AttachError::from)?;
+    let Some(name) = interface_of(&uri) else { return Ok(None) };
+    let mut watch = LinkWatch::new(name).map_err(|source| {
+        let call = "socket(AF_NETLINK)";
+        AttachError::from(OpenError::Io { uri: port.port.clone(), call, source })
+    })?;
+    let fixed_mac = port.mac.is_some();
+    Ok(watch.look().map(|seen| Watched { leg, fixed_mac, watch, seen }))
 }
 
 /// An engine that serves.
 struct Started {
     handle: EngineHandle,
     line: Line,
-    link: LinkLine,
-    mtu: u16,
+    link: mpsc::Sender<(usize, LinkOrder)>,
+    /// Of each port.
+    mtus: Vec<u16>,
     description: String,
 }
 
@@ -169,7 +180,7 @@ fn start_engine(
     links: Option<LinkEnds>,
     page: &Arc<Mutex<CountersPage>>,
     aside: &Aside,
-    link_reports: mpsc::Sender<LinkReport>,
+    link_reports: Vec<mpsc::Sender<LinkReport>>,
     stop: &StopFlag,
 ) -> Result<Started, DaemonError> {
     let (commands, orders) = mpsc::channel();
@@ -195,7 +206,9 @@ fn start_engine(
                 .rdma()
                 .map(|_| Box::new(Rdma::new(config.rdma.quotas, config.applications_max as usize)));
             let published = Published::register(&page, &prefix, &stack, rdma.as_deref())?;
-            let _ = told.send((stack.host().config().mtu, stack.port().caps().description.clone()));
+            let mtus: Vec<u16> = stack.legs().iter().map(|leg| leg.host().config().mtu).collect();
+            let descriptions = stack.legs().iter().map(|leg| leg.port().caps().description.as_str());
+            let _ = told.send((mtus, descriptions.collect::<Vec<_>>().join("; ")));
             let orders = Orders { pending, commands: orders, link, link_reports };
             let links = links.map(|ends| ends.open(port)).transpose().map_err(AttachError::from)?;
             Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
@@ -206,9 +219,8 @@ fn start_engine(
         SpawnError::Engine(e) => DaemonError::Engine(e),
         other => DaemonError::Thread(std::io::Error::other(other.to_string())),
     })?;
-    let (mtu, description) = tells.recv().unwrap_or((0, String::new()));
-    let link = LinkLine { orders: link_orders, pending: Arc::clone(&pending), waker: waker.clone() };
-    Ok(Started { handle, line: Line { commands, pending, waker }, link, mtu, description })
+    let (mtus, description) = tells.recv().unwrap_or_default();
+    Ok(Started { handle, line: Line { commands, pending, waker }, link: link_orders, mtus, description })
 }
 
 impl Daemon {
@@ -221,11 +233,13 @@ impl Daemon {
             return Err(DaemonError::RdmaEngines);
         }
         config.check_rdma()?;
+        config.check_ports()?;
         let stop = StopFlag::new()?;
         // The socket first: it is what tells a second daemon of the same place to go away.
         let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;
         let engines = config.engines.max(1);
-        let page = CountersPage::create(&counters_path(&config.name)?, COUNTERS_MAX * usize::from(engines))?;
+        let entries = COUNTERS_MAX * usize::from(engines) + PORT_COUNTERS_MAX * config.ports.len();
+        let page = CountersPage::create(&counters_path(&config.name)?, entries)?;
         let page = Arc::new(Mutex::new(page));
         let links = if engines > 1 {
             let links = link_all(engines, config.transport.mtu).map_err(AttachError::from)?;
@@ -238,7 +252,7 @@ impl Daemon {
             stop: stop.clone(),
             engines: Vec::new(),
             control: None,
-            link: None,
+            links: Vec::new(),
             failure: Arc::default(),
             page,
             socket: config.socket.clone(),
@@ -247,24 +261,29 @@ impl Daemon {
             aside: Some(aside_threads),
         };
         // Before the ports: what changes while they are opened is news.
-        let mut watch = watch_of(config)?;
-        let seen = watch.as_mut().and_then(LinkWatch::look);
-        let (reports, heard) = mpsc::channel();
-        let (mut lines, mut link_lines, mut mtu) = (Vec::new(), Vec::new(), u16::MAX);
+        let ports = config.all_ports();
+        let watched: Vec<_> =
+            ports.iter().enumerate().map(|(leg, port)| watch(leg, port)).collect::<Result<_, _>>()?;
+        let (reports, mut heard): (Vec<_>, Vec<_>) = ports.iter().map(|_| mpsc::channel()).unzip();
+        let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; ports.len()]);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
             let started = start_engine(config, engine, links, &daemon.page, &aside, reports.clone(), &stop)?;
             daemon.engines.push(started.handle);
             daemon.description = started.description;
+            link_lines.push((started.link, Arc::clone(&started.line.pending), started.line.waker.clone()));
             lines.push(started.line);
-            link_lines.push(started.link);
-            mtu = mtu.min(started.mtu);
+            for (least, mtu) in mtus.iter_mut().zip(started.mtus) {
+                *least = mtu.min(*least);
+            }
         }
         let watchdog = config
             .is_service
             .then(|| Watchdog::from_env(&daemon.counters_path(), usize::from(engines)))
             .flatten();
-        let told_mtu = Arc::new(AtomicU32::new(mtu.into()));
+        // A flow may leave by any of them.
+        let least = mtus.iter().copied().min().unwrap_or(0);
+        let told_mtu = Arc::new(AtomicU32::new(least.into()));
         let control =
             Control::new(listener, config.clone(), Arc::clone(&told_mtu), lines, watchdog, aside.clone());
         let control = std::thread::Builder::new()
@@ -283,14 +302,25 @@ impl Daemon {
                 DaemonError::Thread(e)
             })?;
         daemon.control = Some(control);
-        if let (Some(watch), Some(seen)) = (watch, seen) {
-            let ground = Ground { mtu, told_mtu, fixed_mac: config.mac.is_some(), rdma: config.rdma.enabled };
+        for (Watched { leg, fixed_mac, watch, seen }, heard) in
+            watched.into_iter().zip(heard.drain(..)).filter_map(|(w, heard)| Some((w?, heard)))
+        {
+            let rdma = config.rdma.enabled && leg == 0;
+            let ground = Ground { mtu: mtus[leg], told_mtu: Arc::clone(&told_mtu), fixed_mac, rdma };
+            let lines = link_lines.iter().map(|(orders, pending, waker)| LinkLine {
+                orders: orders.clone(),
+                leg,
+                pending: Arc::clone(pending),
+                waker: waker.clone(),
+            });
             let failure = Arc::clone(&daemon.failure);
-            let guard = LinkGuard::new(watch, seen, ground, link_lines, heard, failure, aside.clone());
+            let guard = LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, aside.clone());
+            let stop = stop.clone();
             let run = move || guard.run(&stop);
-            let thread = std::thread::Builder::new().name("link".to_owned()).spawn(run);
+            let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };
             // Dropping the daemon stops what runs already.
-            daemon.link = Some(thread.map_err(DaemonError::Thread)?);
+            let thread = std::thread::Builder::new().name(name).spawn(run);
+            daemon.links.push(thread.map_err(DaemonError::Thread)?);
         }
         Ok(daemon)
     }
@@ -346,7 +376,7 @@ impl Daemon {
         if let Some(control) = self.control.take() {
             let _ = control.join();
         }
-        if let Some(link) = self.link.take() {
+        for link in self.links.drain(..) {
             let _ = link.join();
         }
         if let Some(aside) = self.aside.take() {

@@ -5,6 +5,7 @@
 //!             <- completions - [channel] <-- agent <-- endpoint <-- host <-- port
 //! ```
 //! - `config` reads barewire.toml (or Machnet's JSON) and makes a validated plan of it.
+//! - `ports` has what the configuration says of each port, and opens them. Each has a host of its own; all share one endpoint.
 //! - `control` is a thread that lets applications in by the control socket and notices when they die.
 //! - `users` counts what the applications of one user have together, and no user gets all of it.
 //! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
@@ -27,6 +28,7 @@ mod daemon;
 mod link;
 mod machnet;
 mod notify;
+mod ports;
 mod rdma;
 mod security;
 mod steering;
@@ -34,5 +36,6 @@ mod users;
 
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
+pub use ports::PortConfig;
 pub use rdma::Quotas as RdmaQuotas;
 pub use users::{UserQuotas, UserRules};

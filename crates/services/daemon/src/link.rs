@@ -1,4 +1,4 @@
-//! The interface under the port, watched by a thread of its own: it is told by the kernel when a link changes, so that the engine's
+//! The interface under a port, watched by a thread of its own: it is told by the kernel when a link changes, so that the engine's
 //! duty cycle asks nobody.
 //!
 //! ```text
@@ -78,7 +78,9 @@ pub(crate) struct LinkCounters {
 
 /// The watcher's end of its line to one engine.
 pub(crate) struct LinkLine {
-    pub orders: Sender<LinkOrder>,
+    /// The leg whose interface this is, and what became of it.
+    pub orders: Sender<(usize, LinkOrder)>,
+    pub leg: usize,
     /// The same flag and waker as for commands.
     pub pending: Arc<AtomicBool>,
     pub waker: Waker,
@@ -88,7 +90,7 @@ pub(crate) struct LinkLine {
 pub(crate) struct Ground {
     /// The MTU that hosts and transports count on, in bytes.
     pub mtu: u16,
-    /// The same, for whoever tells applications.
+    /// The least of all interfaces, for whoever tells applications.
     pub told_mtu: Arc<AtomicU32>,
     /// The MAC is the configuration's, whatever the interface has.
     pub fixed_mac: bool,
@@ -211,7 +213,7 @@ impl LinkGuard {
     fn order(&self, engine: usize, order: LinkOrder) {
         let line = &self.lines[engine];
         // The engine outlives this thread, except when it failed: then the daemon is stopping anyway.
-        let _ = line.orders.send(order);
+        let _ = line.orders.send((line.leg, order));
         line.pending.store(true, Ordering::Release);
         line.waker.wake();
     }
@@ -318,12 +320,12 @@ impl LinkGuard {
             Some(mtu) => {
                 self.ground.mtu = mtu;
                 self.small_since = None;
-                self.ground.told_mtu.store(mtu.into(), Ordering::Relaxed);
+                self.ground.told_mtu.fetch_min(mtu.into(), Ordering::Relaxed);
                 self.order_all(|| LinkOrder::MtuLowered(mtu));
                 let name = self.name.clone();
                 self.tell(&format!(
                     "interface {name} keeps its MTU of {mtu}: the daemon sends packets of {mtu}, and flows that were opened for more \
-                     send less at a time; hint: set interface.mtu to what the link always carries"
+                     send less at a time; hint: set the port's mtu to what the link always carries"
                 ));
                 Ok(())
             }
@@ -331,7 +333,7 @@ impl LinkGuard {
                 name: self.name.clone(),
                 what: format!(
                     "its MTU was lowered to {}, and RDMA connections keep the one of {ours}, or it is too small for messages; hint: \
-                     start the daemon again, or set interface.mtu to what the link always carries",
+                     start the daemon again, or set the port's mtu to what the link always carries",
                     i.mtu
                 ),
             }),
@@ -354,7 +356,7 @@ impl LinkGuard {
                 name: self.name.clone(),
                 what: format!(
                     "its MAC address is {shown} now, and RDMA connections keep the one they were made with; hint: start the daemon \
-                     again, or set interface.mac"
+                     again, or set the port's mac"
                 ),
             });
         }

@@ -10,7 +10,7 @@ struct Bed {
     near: Namespace,
     far: Namespace,
     guard: LinkGuard,
-    orders: Receiver<LinkOrder>,
+    orders: Receiver<(usize, LinkOrder)>,
     reports: Sender<LinkReport>,
 }
 
@@ -22,7 +22,8 @@ impl Bed {
         let mut watch = near.enter(|| LinkWatch::new("eth0")).unwrap().unwrap();
         let seen = watch.look().expect("it is there");
         let ((to_engine, orders), (reports, heard)) = (mpsc::channel(), mpsc::channel());
-        let line = LinkLine { orders: to_engine, pending: Arc::default(), waker: Waker::new().unwrap() };
+        let line =
+            LinkLine { orders: to_engine, leg: 0, pending: Arc::default(), waker: Waker::new().unwrap() };
         let ground = Ground { mtu: 1500, told_mtu: Arc::default(), fixed_mac: false, rdma: false };
         let (aside, _threads) = aside::start(std::io::sink()).unwrap();
         let guard = LinkGuard::new(watch, seen, ground, vec![line], heard, Arc::default(), aside);
@@ -42,7 +43,7 @@ impl Bed {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         let index = |order| match order {
-            LinkOrder::Reopen(index) => Some(index),
+            (0, LinkOrder::Reopen(index)) => Some(index),
             _ => None,
         };
         self.orders.try_iter().filter_map(index).collect()
@@ -103,7 +104,7 @@ fn a_carrier_that_is_lost_is_told_once_each_time() {
         for _ in 0..300 {
             let guard = &mut bed.guard;
             bed.near.enter(|| guard.look(now()).unwrap()).unwrap();
-            all += bed.orders.try_iter().filter(|order| matches!(order, LinkOrder::CarrierLost)).count();
+            all += bed.orders.try_iter().filter(|order| matches!(order, (0, LinkOrder::CarrierLost))).count();
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         all

@@ -3,10 +3,12 @@
 mod common;
 
 use barewire_client::Event;
+use barewire_daemon::PortConfig;
 use barewire_roce::{Data, SendOp, SendWr};
 use common::rdma::*;
 use common::*;
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::thread;
 
@@ -50,12 +52,19 @@ static ALLOCATOR: Watching = Watching;
 
 #[test]
 fn a_warm_daemon_allocates_nothing() {
-    let pair = rdma_pair();
+    let pair = rdma_pair_with(|config| {
+        let [.., host] = config.ipv4[0].0.octets();
+        let address = Ipv4Addr::new(10, 9, 0, host);
+        config.ports = vec![PortConfig::new(&format!("{}-second", config.port), address, 24)];
+    });
     let mut server = attach(&pair.b, "server");
     let mut client = attach(&pair.a, "client");
     let mut neighbour = attach(&pair.a, "neighbour");
     let (flow, _) = flow(&mut client, &mut server, 2, 888);
     let (local, _) = common::flow(&mut client, &mut neighbour, 1, 889);
+    // By the second port.
+    let second = connect(&mut client, (Ipv4Addr::new(10, 9, 0, 2), 888).into());
+    accept(&mut server);
     let server = thread::spawn(move || echo(&mut server));
     let neighbour = thread::spawn(move || echo(&mut neighbour));
     let (mut a, mut b) = joined(&pair, "rdma", 1, 1 << 17);
@@ -99,7 +108,7 @@ fn a_warm_daemon_allocates_nothing() {
         for i in 0..n {
             rdma(i);
             let bytes = pattern(i, [1024, 1024, 0, 100_000][i as usize % 4]);
-            for flow in [flow, local] {
+            for flow in [flow, local, second] {
                 client.send(flow, &bytes).unwrap();
                 assert!(message(&mut client) == bytes);
             }
@@ -129,15 +138,16 @@ fn a_warm_daemon_allocates_nothing() {
     let used = engines.iter().map(|t| busy(*t)).sum::<u64>() - before;
     let allocations = ALLOCATIONS.load(Ordering::Relaxed);
     println!(
-        "{allocations} allocations of two engines during 6000 messages answered, 3000 RDMA requests and {used} ns of work"
+        "{allocations} allocations of two engines during 9000 messages answered, 3000 RDMA requests and {used} ns of work"
     );
     assert!(used > 0, "the wrong threads were watched");
     assert_eq!(allocations, 0);
 
     client.close(flow).unwrap();
     client.close(local).unwrap();
-    for _ in 0..2 {
+    client.close(second).unwrap();
+    for _ in 0..3 {
         assert!(matches!(next_real(&mut client), Event::Closed { .. }));
     }
-    assert_eq!((server.join().unwrap(), neighbour.join().unwrap()), (4000, 4000));
+    assert_eq!((server.join().unwrap(), neighbour.join().unwrap()), (8000, 4000));
 }

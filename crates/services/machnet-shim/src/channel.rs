@@ -113,7 +113,11 @@ impl Channel {
         if !local.is_unspecified() && !self.client.addresses().contains(&local.into()) {
             return Err(libc::EADDRNOTAVAIL);
         }
-        self.client.listen_wait(udp_port, 0, PATIENCE).map_err(|e| match e {
+        let listened = match local.is_unspecified() {
+            true => self.client.listen_wait(udp_port, 0, PATIENCE),
+            false => self.client.listen_on_wait(local.into(), udp_port, 0, PATIENCE),
+        };
+        listened.map_err(|e| match e {
             ConnectWaitError::Failed(_) => libc::EADDRINUSE,
             ConnectWaitError::WouldBlock => libc::EAGAIN,
             ConnectWaitError::Wait(e) => wait_errno(&e),

@@ -168,12 +168,12 @@ mod tests {
 barewire_engine_max_cycle_seconds{name=\"a\",engine=\"0\"} 0.001234567
 # HELP barewire_port_rx_bytes_total Bytes received by the port.
 # TYPE barewire_port_rx_bytes_total counter
-barewire_port_rx_bytes_total{name=\"a\",engine=\"0\"} 18446744073709551615
-barewire_port_rx_bytes_total{name=\"b\",engine=\"0\"} 5
+barewire_port_rx_bytes_total{name=\"a\",engine=\"0\",port=\"0\"} 18446744073709551615
+barewire_port_rx_bytes_total{name=\"b\",engine=\"0\",port=\"0\"} 5
 # HELP barewire_port_drops_total Frames dropped by the port, by reason.
 # TYPE barewire_port_drops_total counter
-barewire_port_drops_total{name=\"a\",engine=\"0\",reason=\"truncated\"} 3
-barewire_port_drops_total{name=\"a\",engine=\"0\",reason=\"bad_crc\"} 0
+barewire_port_drops_total{name=\"a\",engine=\"0\",port=\"0\",reason=\"truncated\"} 3
+barewire_port_drops_total{name=\"a\",engine=\"0\",port=\"0\",reason=\"bad_crc\"} 0
 # HELP barewire_page_alive 1 while the process that writes the counters page runs.
 # TYPE barewire_page_alive gauge
 barewire_page_alive{name=\"a\"} 1

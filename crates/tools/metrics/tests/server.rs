@@ -78,10 +78,10 @@ fn a_scrape_has_what_is_on_the_page_in_the_wanted_form() {
         "{head}"
     );
     assert!(
-        body.contains(&format!("barewire_port_rx_frames_total{{name=\"{name}\",engine=\"0\"}} 41\n")),
+        body.contains(&format!("barewire_port_rx_frames_total{{name=\"{name}\",engine=\"0\",port=\"0\"}} 41\n")),
         "{body}"
     );
-    assert!(body.contains("engine=\"0\",reason=\"truncated\"} 2\n") && !body.contains("# EOF"));
+    assert!(body.contains("engine=\"0\",port=\"0\",reason=\"truncated\"} 2\n") && !body.contains("# EOF"));
     assert!(body.contains("barewire_page_unregistered") && !body.contains("tomorrow"));
     let open = get(server.address(), "/metrics", "application/openmetrics-text;version=1.0.0");
     assert!(

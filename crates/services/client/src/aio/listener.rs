@@ -5,6 +5,7 @@ use super::state::Queue;
 use super::{ConnectError, Handle, RecvError};
 use crate::error::SendError;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -16,12 +17,20 @@ pub struct AsyncListener {
 }
 
 impl AsyncListener {
-    pub(super) async fn open(handle: &Arc<Handle>, udp_port: u16) -> Result<AsyncListener, ConnectError> {
+    pub(super) async fn open(
+        handle: &Arc<Handle>,
+        local: Option<IpAddr>,
+        udp_port: u16,
+    ) -> Result<AsyncListener, ConnectError> {
         let token = poll_fn(|cx| {
             handle.with(|state| {
                 state.pump();
                 let token = state.next_number();
-                match state.client.listen(udp_port, token) {
+                let asked = match local {
+                    Some(local) => state.client.listen_on(local, udp_port, token),
+                    None => state.client.listen(udp_port, token),
+                };
+                match asked {
                     Ok(()) => {
                         state.listeners.insert(token, Queue::new(udp_port));
                         Poll::Ready(Ok(token))

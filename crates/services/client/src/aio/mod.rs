@@ -119,7 +119,9 @@ pub enum ConnectError {
     #[error("{0}")]
     Failed(ConnectFailure),
     /// The UDP port is zero or taken, or the user listens on as many as the daemon allows.
-    #[error("cannot listen on UDP port {0}: it is taken, or the daemon's limit is reached")]
+    #[error(
+        "cannot listen on UDP port {0}: it is taken, the address is not the daemon's, or its limit is reached"
+    )]
     Listen(u16),
     /// The daemon is gone.
     #[error("the daemon is gone")]
@@ -217,12 +219,20 @@ impl AsyncClient {
         Err(last.unwrap_or_else(|| none().into()))
     }
 
-    /// Takes connections on `udp_port`.
+    /// Takes connections on `udp_port`, at all addresses of the daemon.
     ///
     /// # Errors
     /// [`ConnectError`].
     pub async fn listen(&self, udp_port: u16) -> Result<AsyncListener, ConnectError> {
-        AsyncListener::open(&self.handle, udp_port).await
+        AsyncListener::open(&self.handle, None, udp_port).await
+    }
+
+    /// [`listen`](Self::listen) at one of the daemon's addresses: see [`Client::listen_on`](crate::Client::listen_on).
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn listen_on(&self, local: IpAddr, udp_port: u16) -> Result<AsyncListener, ConnectError> {
+        AsyncListener::open(&self.handle, Some(local), udp_port).await
     }
 
     /// What becomes of the daemon, with [`ClientConfig::reattach`]: each event once, to one of those who ask. The last 64 wait for

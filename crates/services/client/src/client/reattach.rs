@@ -40,8 +40,8 @@ pub(super) struct Steady {
     /// By its place in the memory to send from.
     under_way: HashMap<u64, Sent, BuildHasherDefault<FlowHasher>>,
     sent: u64,
-    /// What listeners were given, by UDP port.
-    tokens: BTreeMap<u16, u64>,
+    /// Where listeners listen and what they were given, by UDP port.
+    wishes: BTreeMap<u16, (Option<IpAddr>, u64)>,
     /// Ports to listen on again.
     listens: Vec<u16>,
     /// Channels to daemons that are gone, the last one first, for messages that came over them and were not read yet.
@@ -60,7 +60,7 @@ impl Steady {
             config: config.clone(),
             under_way: HashMap::default(),
             sent: 0,
-            tokens: BTreeMap::new(),
+            wishes: BTreeMap::new(),
             listens: Vec::new(),
             retired: VecDeque::new(),
             keeps_unread: false,
@@ -82,12 +82,12 @@ impl Steady {
         self.under_way.remove(&u64::from(offset));
     }
 
-    pub(super) fn listens(&mut self, udp_port: u16, token: u64) {
-        self.tokens.insert(udp_port, token);
+    pub(super) fn listens(&mut self, local: Option<IpAddr>, udp_port: u16, token: u64) {
+        self.wishes.insert(udp_port, (local, token));
     }
 
     pub(super) fn unlistens(&mut self, udp_port: u16) {
-        self.tokens.remove(&udp_port);
+        self.wishes.remove(&udp_port);
         self.listens.retain(|p| *p != udp_port);
     }
 
@@ -169,7 +169,7 @@ impl Client {
         }
         steady.listens = self.calls.orphan(&mut self.queued);
         // One that was taken back and not answered is nobody's.
-        steady.listens.retain(|p| steady.tokens.contains_key(p));
+        steady.listens.retain(|p| steady.wishes.contains_key(p));
         for flow in flows {
             self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
         }
@@ -239,7 +239,7 @@ impl Client {
         }
         let listens: Vec<_> = std::mem::take(&mut steady.listens)
             .into_iter()
-            .map(|p| (p, steady.tokens.get(&p).copied()))
+            .map(|p| (p, steady.wishes.get(&p).copied()))
             .collect();
         self.send_books = Buddy::new(channel.geometry().send_bytes as usize);
         self.shares = Shares::new(channel.geometry().sends_max());
@@ -255,10 +255,10 @@ impl Client {
         // What was released meanwhile was the old daemon's.
         self.owed.clear();
         self.queued.push_back(Event::Reattached);
-        for (udp_port, token) in listens {
-            let token = token.unwrap_or(0);
-            self.owed.push_back(Request::Listen { token, udp_port, local: None });
-            self.calls.listens(udp_port, token, Fate::Told(token));
+        for (udp_port, wish) in listens {
+            let (local, token) = wish.unwrap_or((None, 0));
+            self.owed.push_back(Request::Listen { token, udp_port, local });
+            self.calls.listens(local, udp_port, token, Fate::Told(token));
         }
         self.flush();
     }

@@ -15,8 +15,32 @@ impl Client {
         token: u64,
         timeout: Duration,
     ) -> Result<(), ConnectWaitError> {
+        self.listen_wait_at(None, udp_port, token, timeout)
+    }
+
+    /// As [`listen_on`](Self::listen_on), and waits for the answer.
+    ///
+    /// # Errors
+    /// [`ConnectWaitError`]: `Failed(Refused)` when the UDP port is taken, or the address is not the daemon's.
+    pub fn listen_on_wait(
+        &mut self,
+        local: IpAddr,
+        udp_port: u16,
+        token: u64,
+        timeout: Duration,
+    ) -> Result<(), ConnectWaitError> {
+        self.listen_wait_at(Some(local), udp_port, token, timeout)
+    }
+
+    fn listen_wait_at(
+        &mut self,
+        local: Option<IpAddr>,
+        udp_port: u16,
+        token: u64,
+        timeout: Duration,
+    ) -> Result<(), ConnectWaitError> {
         let end = barewire_engine::now() + timeout.into();
-        self.wait_for(end, |client| client.asks(|c| c.ask_to_listen(udp_port, token, Fate::Waited)))??;
+        self.wait_for(end, |client| client.asks(|c| c.ask_to_listen(local, udp_port, token, Fate::Waited)))??;
         let answer = self.wait_for(end, |client| client.calls.listen_answer(udp_port));
         match answer {
             Ok(true) => Ok(()),

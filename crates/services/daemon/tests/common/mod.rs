@@ -1,6 +1,7 @@
 //! Two daemons in one process, and what the tests ask of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod echo;
 pub mod other;
 pub mod rdma;
 

@@ -9,7 +9,7 @@ use barewire_client::{
 use barewire_measure::{Histogram, stamp};
 use std::collections::{HashMap, VecDeque};
 use std::io::Read as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ enum What {
         /// UDP port to listen on
         #[arg(default_value_t = 888)]
         udp_port: u16,
+        /// One of the daemon's addresses to listen at; all, when left out
+        #[arg(long, value_name = "ADDRESS")]
+        local: Option<IpAddr>,
         /// Echo every message instead (the other end of `ping`)
         #[arg(long)]
         echo: bool,
@@ -113,7 +116,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     crate::signals::catch()?;
     let mut client = attach(args)?;
     match &args.what {
-        What::Listen { udp_port, echo, count } => listen(&mut client, *udp_port, *echo, *count, console),
+        What::Listen { udp_port, local, echo, count } => {
+            listen(&mut client, *local, *udp_port, *echo, *count, console)
+        }
         What::Send { to, text } => send(&mut client, *to, text, console),
         What::Ping { to, count, size, interval_ms, json } => {
             ping(&mut client, *to, *count, *size, Duration::from_millis(*interval_ms), *json, console)
@@ -123,16 +128,28 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 
 fn listen(
     client: &mut Client,
+    local: Option<IpAddr>,
     udp_port: u16,
     echo: bool,
     count: Option<u64>,
     console: &Console,
 ) -> anyhow::Result<Code> {
-    client.listen_wait(udp_port, 0, CONNECT_TIMEOUT).map_err(|_| {
+    if let Some(local) = local.filter(|ip| !client.addresses().contains(ip)) {
+        let ours: Vec<String> = client.addresses().iter().map(ToString::to_string).collect();
+        return Err(Failure::new(Code::Usage, format!("{local} is no address of this daemon"))
+            .hint(format!("it has {}", ours.join(", ")))
+            .into());
+    }
+    let listened = match local {
+        Some(local) => client.listen_on_wait(local, udp_port, 0, CONNECT_TIMEOUT),
+        None => client.listen_wait(udp_port, 0, CONNECT_TIMEOUT),
+    };
+    listened.map_err(|_| {
         Failure::new(Code::Failed, format!("udp_port {udp_port} cannot be listened on"))
             .hint("another application of this daemon may have it")
     })?;
-    console.note(&format!("listening on udp_port {udp_port}"));
+    let at = local.map_or(String::new(), |local| format!(" of {local}"));
+    console.note(&format!("listening on udp_port {udp_port}{at}"));
     let mut seen = 0;
     let mut echoes = Echoes::default();
     while !barewire_bench::interrupted() && (count.is_none_or(|n| seen < n) || !echoes.is_empty()) {

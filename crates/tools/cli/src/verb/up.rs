@@ -89,7 +89,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let config = config(args)?;
     if args.check {
         let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
-        console.note(&format!("configuration ok: {} as {}", config.port, addresses.join(", ")));
+        let ports: Vec<String> = config.all_ports().into_iter().map(|port| port.port).collect();
+        console.note(&format!("configuration ok: {} as {}", ports.join(", "), addresses.join(", ")));
         return Ok(Code::Done);
     }
     if args.with_parent {
@@ -109,10 +110,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         config.idle,
         daemon.counters_path().display(),
     ));
-    if let Ok(uri) = config.port.parse::<barewire_port::PortUri>()
-        && let Some(interface) = barewire_engine::interface_of(&uri)
-    {
-        let (vlan, ipv6) = (config.vlan.is_some(), !config.ipv6.is_empty());
+    for port in config.all_ports() {
+        let Ok(uri) = port.port.parse::<barewire_port::PortUri>() else { continue };
+        let Some(interface) = barewire_engine::interface_of(&uri) else { continue };
+        let (vlan, ipv6) = (port.vlan.is_some(), !port.ipv6.is_empty());
         for hazard in barewire_doctor::hazards(interface, &uri.scheme, vlan, ipv6) {
             console.note(&format!("warning: {hazard}"));
         }

@@ -264,11 +264,14 @@ impl View {
     }
 }
 
-/// `port.rx_frames`, `1.port.rx_frames`, `switch0.port3.rx_frames`, `source.0.packets`.
+/// `port.rx_frames`, `port.1.rx_frames`, `1.port.rx_frames`, `switch0.port3.rx_frames`, `source.0.packets`.
 fn is_port(name: &str, counter: &str) -> bool {
     let Some((before, last)) = name.rsplit_once('.') else { return false };
-    let part = before.rsplit_once('.').map_or(before, |(_, part)| part);
-    let port = part.strip_prefix("port").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()));
+    let digits = |n: &str| n.bytes().all(|b| b.is_ascii_digit());
+    let numbered = before.rsplit_once('.').filter(|(_, number)| digits(number)).map(|(part, _)| part);
+    let part = numbered.unwrap_or(before);
+    let part = part.rsplit_once('.').map_or(part, |(_, part)| part);
+    let port = part.strip_prefix("port").is_some_and(digits);
     last == counter && (port && counter != "packets" || counter == "packets" && before.starts_with("source."))
 }
 
@@ -491,10 +494,12 @@ mod tests {
 
     #[test]
     fn ports_are_told_from_what_only_ends_alike() {
-        for name in ["port.rx_frames", "1.port.rx_frames", "switch0.port3.rx_frames"] {
+        for name in ["port.rx_frames", "port.1.rx_frames", "1.port.rx_frames", "switch0.port3.rx_frames"] {
             assert!(is_port(name, "rx_frames"), "{name}");
         }
-        for name in ["rdma.rx_frames", "portal.rx_frames", "feed_channel.9.packets", "rx_frames"] {
+        for name in
+            ["rdma.rx_frames", "portal.rx_frames", "host.1.rx_frames", "feed_channel.9.packets", "rx_frames"]
+        {
             assert!(!is_port(name, "rx_frames") && !is_port(name, "packets"), "{name}");
         }
         assert!(is_port("source.0.packets", "packets"));

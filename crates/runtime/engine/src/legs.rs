@@ -1,0 +1,190 @@
+//! The legs of a stack: its ports, each with a host of its own, and which of them a packet leaves by.
+//!
+//! ```text
+//! from an address of ours   the leg that has it
+//! from any                  the leg that has the destination, else the one whose network holds it by the longest prefix, else the first
+//!                           with a gateway of the family; from the address that this leg's host chooses
+//! ```
+//! A flow stays with its leg: its packets carry an address of that leg, and answers to them come back to it.
+
+use barewire_base::Instant;
+use barewire_frame::{BURST_MAX, Burst};
+use barewire_host::{Host, HostEvent};
+use barewire_port::{Port, PortError};
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+/// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
+/// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
+pub(crate) const RX_BURST_MEMORY: usize = 8;
+
+/// A port with the host on it, and the frames between the two.
+pub struct Leg {
+    pub(crate) port: Box<dyn Port>,
+    pub(crate) host: Host,
+    pub(crate) rx: Burst,
+    pub(crate) tx: Burst,
+    /// Frames to ourselves. Empty between calls.
+    pub(crate) looped: Burst,
+    pub(crate) mac: [u8; 6],
+    /// What the port failed with last, where it is one of several.
+    pub(crate) failed: Option<PortError>,
+}
+
+impl Leg {
+    pub(crate) fn new(port: Box<dyn Port>, host: Host) -> Leg {
+        let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
+        Leg {
+            port,
+            mac: host.config().mac.0,
+            host,
+            rx: Burst::with_limit(rx_limit),
+            tx: Burst::new(),
+            looped: Burst::new(),
+            failed: None,
+        }
+    }
+
+    /// The port.
+    pub fn port(&self) -> &dyn Port {
+        &*self.port
+    }
+
+    /// The port, to prepare a wait on it.
+    pub fn port_mut(&mut self) -> &mut dyn Port {
+        &mut *self.port
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The host.
+    pub fn host_mut(&mut self) -> &mut Host {
+        &mut self.host
+    }
+
+    /// Takes the host's events; whether there were any: next hops that were found, lost, or found elsewhere.
+    pub(crate) fn neighbours_changed(&mut self) -> bool {
+        let mut changed = false;
+        while let Some(HostEvent::Resolved(_) | HostEvent::Unreachable(_) | HostEvent::Moved(_)) =
+            self.host.poll_event()
+        {
+            changed = true;
+        }
+        changed
+    }
+
+    /// When host or port have something to do though nothing arrives.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.host.poll_timeout().into_iter().chain(self.port.next_deadline()).min()
+    }
+}
+
+/// The leg that packets to `dst` leave by, and the address that they come from. `None`: there is no way there.
+pub(crate) fn choose<'a>(hosts: impl Iterator<Item = &'a Host>, dst: IpAddr) -> Option<(usize, IpAddr)> {
+    // What is ours is nearer than what is on a link, and a link is nearer than what lies behind a gateway.
+    let nearness = |host: &Host| match host.is_local(dst) {
+        true => (2, 0),
+        false => host.prefix_to(dst).map_or((0, 0), |bits| (1, bits)),
+    };
+    hosts
+        .enumerate()
+        .filter_map(|(leg, host)| Some((nearness(host), Reverse(leg), host.source_for(dst)?)))
+        .max_by_key(|&(near, leg, _)| (near, leg))
+        .map(|(_, Reverse(leg), source)| (leg, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_host::HostConfig;
+    use barewire_wire::MacAddr;
+
+    /// A host with addresses of both families, and a gateway where the text has one: `10.0.0.1/24 fd00::1/64 via 10.0.0.254`.
+    fn host(text: &str) -> Host {
+        let mut config = HostConfig::new(MacAddr([2, 0, 0, 0, 0, 1]));
+        let (addresses, gateways) = text.split_once(" via ").unwrap_or((text, ""));
+        for word in addresses.split(' ') {
+            let (ip, bits) = word.split_once('/').unwrap();
+            match ip.parse().unwrap() {
+                IpAddr::V4(ip) => config.ipv4.push((ip, bits.parse().unwrap())),
+                IpAddr::V6(ip) => config.ipv6.push((ip, bits.parse().unwrap())),
+            }
+        }
+        for word in gateways.split(' ').filter(|word| !word.is_empty()) {
+            match word.parse().unwrap() {
+                IpAddr::V4(ip) => config.gateway4 = Some(ip),
+                IpAddr::V6(ip) => config.gateway6 = Some(ip),
+            }
+        }
+        Host::new(config)
+    }
+
+    fn check(hosts: &[&str], expected: &[(&str, Option<(usize, &str)>)]) {
+        let hosts: Vec<Host> = hosts.iter().map(|text| host(text)).collect();
+        for (dst, way) in expected {
+            let way = way.map(|(leg, source)| (leg, source.parse().unwrap()));
+            assert_eq!(choose(hosts.iter(), dst.parse().unwrap()), way, "{dst}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_decides_and_the_leg_gives_the_source() {
+        check(
+            &["10.0.0.1/8 fd00::1/48", "10.1.0.1/16 192.0.2.1/24 fd00::1:1/64", "10.1.2.1/24"],
+            &[
+                ("10.9.9.9", Some((0, "10.0.0.1"))),
+                ("10.1.9.9", Some((1, "10.1.0.1"))),
+                ("10.1.2.9", Some((2, "10.1.2.1"))),
+                ("192.0.2.9", Some((1, "192.0.2.1"))),
+                ("fd00::9", Some((1, "fd00::1:1"))),
+                ("fd00:0:0:1::9", Some((0, "fd00::1"))),
+                ("198.51.100.1", None),
+                ("fd01::1", None),
+                ("127.0.0.1", None),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_address_of_ours_is_its_own_legs_whatever_holds_it() {
+        check(
+            &["10.1.2.1/32 10.0.0.1/8", "10.0.0.2/8"],
+            &[("10.0.0.2", Some((1, "10.0.0.2"))), ("10.1.2.1", Some((0, "10.1.2.1")))],
+        );
+        check(&["10.0.0.1/30", "10.0.0.2/16"], &[("10.0.0.2", Some((1, "10.0.0.2")))]);
+    }
+
+    #[test]
+    fn beyond_the_networks_the_first_gateway_of_the_family_decides() {
+        let hosts =
+            ["10.0.0.1/24 fd00::1/64", "10.1.0.1/24 fd01::1/64 via fd01::fe", "10.2.0.1/24 via 10.2.0.254"];
+        check(
+            &hosts,
+            &[
+                ("198.51.100.1", Some((2, "10.2.0.1"))),
+                ("2001:db8::1", Some((1, "fd01::1"))),
+                ("10.0.0.9", Some((0, "10.0.0.1"))),
+                ("10.2.0.254", Some((2, "10.2.0.1"))),
+            ],
+        );
+        check(
+            &["10.0.0.1/24 via 10.0.0.254", "10.1.0.1/24 via 10.1.0.254"],
+            &[("198.51.100.1", Some((0, "10.0.0.1"))), ("10.1.0.254", Some((1, "10.1.0.1")))],
+        );
+        // On a link to everything nothing is behind a gateway.
+        check(
+            &["10.0.0.1/24 via 10.0.0.254", "10.1.0.1/0"],
+            &[("198.51.100.1", Some((1, "10.1.0.1"))), ("10.0.0.7", Some((0, "10.0.0.1")))],
+        );
+    }
+
+    #[test]
+    fn neighbours_without_a_network_are_the_first_legs_that_may_have_them() {
+        check(&["10.0.0.1/24", "10.1.0.1/24 fe80::1/64", "fe80::2/64"], &[("fe80::9", Some((1, "fe80::1")))]);
+        check(&["10.0.0.1/24", "fd00::1/64", "fe80::2/64"], &[("fe80::9", Some((2, "fe80::2")))]);
+        check(&["10.0.0.1/24"], &[("fe80::9", None), ("fd00::1", None)]);
+    }
+}

@@ -1,0 +1,139 @@
+//! A daemon with two interfaces, and what happens to one of them: down and up, deleted and made again, another MAC address, another
+//! MTU. The other's flows go on, and those of this one go on when it is back.
+
+mod common;
+
+use barewire_client::{Client, ConnectOptions, FlowId};
+use barewire_daemon::{Config, Daemon, PortConfig};
+use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_testing::{Needs, have};
+use common::echo::{Server, rounds};
+use common::*;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+const UDP_PORT: u16 = 888;
+
+fn host(net: u8, n: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, net, 0, n)
+}
+
+struct Rig {
+    middle: Daemon,
+    ends: [Daemon; 2],
+    namespaces: [Namespace; 3],
+    _dir: Dir,
+}
+
+fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<PortConfig>) -> Daemon {
+    let mut config = Config::new(port, address, 24);
+    config.name = format!("{}-{address}", dir.0.file_name().unwrap().to_string_lossy());
+    config.socket = dir.0.join(format!("{address}.sock"));
+    config.ports = ports;
+    at.enter(|| Daemon::start(&config)).unwrap().unwrap()
+}
+
+impl Rig {
+    fn new(scheme: &str) -> Option<Rig> {
+        have(Needs::Root, is_root_capable())?;
+        let dir = Dir::new();
+        let namespaces = [(); 3].map(|()| Namespace::anonymous().unwrap());
+        let [middle, left, right] = &namespaces;
+        wire(middle, "eth0", left);
+        wire(middle, "eth1", right);
+        let second = PortConfig::new(&format!("{scheme}:eth1"), host(2, 1), 24);
+        Some(Rig {
+            middle: start(&dir, middle, &format!("{scheme}:eth0"), host(1, 1), vec![second]),
+            ends: [
+                start(&dir, left, "packet:eth0", host(1, 2), vec![]),
+                start(&dir, right, "packet:eth0", host(2, 2), vec![]),
+            ],
+            namespaces,
+            _dir: dir,
+        })
+    }
+
+    /// Runs `ip` beside the daemon with two interfaces.
+    fn ip(&self, args: &str) {
+        let run = || Command::new("ip").args(args.split(' ')).output().unwrap();
+        let out = self.namespaces[0].enter(run).unwrap();
+        assert!(out.status.success(), "ip {args}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        counter(&self.middle, name)
+    }
+}
+
+fn wire(middle: &Namespace, name: &str, end: &Namespace) {
+    VethPair::create(middle, name, end, "eth0", &LinkConfig::default()).unwrap();
+    end.set_up("eth0").unwrap();
+    middle.set_up(name).unwrap();
+}
+
+fn connect_to(client: &mut Client, net: u8) -> FlowId {
+    let to = (host(net, 2), UDP_PORT).into();
+    client.connect_wait(to, &ConnectOptions::default(), PATIENCE).unwrap()
+}
+
+fn one_interface_suffers(scheme: &str) {
+    let Some(rig) = Rig::new(scheme) else { return };
+    let servers = [&rig.ends[0], &rig.ends[1]].map(|daemon| Server::at(daemon, UDP_PORT));
+    let (mut left, mut right) = (attach(&rig.middle, "left"), attach(&rig.middle, "right"));
+    let (to_left, to_right) = (connect_to(&mut left, 1), connect_to(&mut right, 2));
+    rounds(&mut left, to_left, 30, 5_000);
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: eth1 is down");
+    rig.ip("link set eth1 down");
+    eventually("it is counted", || rig.count("port.1.link_downs") == 1);
+    right.send(to_right, &pattern(1, 5_000)).unwrap();
+    rounds(&mut left, to_left, 100, 5_000);
+    eventually("frames are lost there", || rig.count("port.1.drop.port_down") > 0);
+    rig.ip("link set eth1 up");
+    assert_eq!(message(&mut right), pattern(1, 5_000));
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: eth1 has another MAC address");
+    rig.ip("link set eth1 address 02:00:01:02:03:04");
+    eventually("it is counted", || rig.count("port.1.mac_changes") == 1);
+    rounds(&mut left, to_left, 30, 5_000);
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: eth1 is made again");
+    rig.namespaces[0].delete_link("eth1").unwrap();
+    right.send(to_right, &pattern(2, 5_000)).unwrap();
+    rounds(&mut left, to_left, 30, 5_000);
+    wire(&rig.namespaces[0], "eth1", &rig.namespaces[2]);
+    assert_eq!(message(&mut right), pattern(2, 5_000));
+    eventually("it is counted", || rig.count("port.1.reopened") == 1);
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: eth1 has a smaller MTU");
+    rig.ip("link set eth1 mtu 1300");
+    let mtu = || attach(&rig.middle, "asks for the MTU").mtu();
+    eventually("it is told", || mtu() == 1300);
+    rounds(&mut left, to_left, 30, 50_000);
+    rounds(&mut right, to_right, 30, 50_000);
+
+    // The first port has seen nothing of all this, and nobody spins.
+    for name in ["link_downs", "mac_changes", "reopened", "mtu_changes", "drop.port_down"] {
+        assert_eq!(rig.count(&format!("port.{name}")), 0, "{name}");
+    }
+    let cycles = rig.count("engine.0.cycles");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(rig.count("engine.0.cycles") - cycles < 30_000);
+    drop((left, right, servers));
+    is_empty_again(&rig.middle);
+}
+
+#[test]
+fn packet() {
+    one_interface_suffers("packet");
+}
+
+#[test]
+fn xdp() {
+    one_interface_suffers("xdp");
+}
