@@ -264,9 +264,10 @@ mod tests {
         let table = Box::new(Table::new());
         let a = table.insert(0u64).unwrap();
         let (inside, leave) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        // Longer than a thousand yields take, but on a machine with much else to do.
         let hold = |value: &mut u64| {
             inside.wait();
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_secs(1));
             *value += 1;
         };
         let hold_at_length = |value: &mut u64| {
