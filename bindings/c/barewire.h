@@ -21,7 +21,8 @@
  * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
  * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
  *
- * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
+ * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
+ * the flow was closed or has ended. bw_wait_event brings that, too.
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *
@@ -211,8 +212,8 @@
 #define BW_EVENT_CLOSED 9
 
 /**
- * There is room for what was refused with BW_ERR_AGAIN: `flow`, or 0 when what was refused named none (bw_reserve, bw_listen,
- * bw_connect, bw_close). Once after a refusal, or several in a row, of a flow.
+ * There is room for what was refused with BW_ERR_AGAIN, or its flow was closed or has ended, as the next try says: `flow`, or 0 when
+ * what was refused named none (bw_reserve, bw_listen, bw_connect). Once after a refusal, or several in a row, of a flow.
  */
 #define BW_EVENT_WRITABLE 10
 
@@ -223,7 +224,7 @@
 
 /**
  * A request, after bw_requests: `flow`, `token` (its number, for bw_respond and bw_fail), `reason` (microseconds until its
- * deadline when it was sent, 0: none), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+ * deadline when it was sent, 0: none, or later than 71 minutes), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
  */
 #define BW_EVENT_REQUEST 12
 
@@ -604,7 +605,8 @@ int bw_client_attach(const char *name,
 /**
  * As bw_client_attach, for a client that outlives its daemon. When that is gone, no call but those that send, listen or connect gives
  * BW_ERR_DAEMON_GONE: events say what became of flows and messages (BW_EVENT_DETACHED), bw_next_event and bw_wait_event look for a daemon
- * every 50 ms, and BW_EVENT_REATTACHED says that there is one. A daemon must be there at first.
+ * every 50 ms, and BW_EVENT_REATTACHED says that there is one. Neither waits for one that does not answer: a thread of the library's asks.
+ * A daemon must be there at first.
  *
  * @return As bw_client_attach.
  */
@@ -667,11 +669,13 @@ int bw_listen(struct bw_client *client,
 int bw_listen_wait(struct bw_client *client, uint16_t udp_port, uint64_t token, int32_t timeout_ms);
 
 /**
- * Takes no more connections on a UDP port; flows that it accepted stay.
+ * Takes no more connections on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
+ * the next one for the port.
  *
- * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
+ * @return BW_OK, BW_ERR_DAEMON_GONE.
  */
-int bw_unlisten(struct bw_client *client, uint16_t udp_port);
+int bw_unlisten(struct bw_client *client,
+                uint16_t udp_port);
 
 /**
  * Starts to connect. BW_EVENT_CONNECTED or BW_EVENT_CONNECT_FAILED follows, with `token` (below 2^63).
@@ -721,14 +725,14 @@ int bw_close_wait(struct bw_client *client,
 /**
  * Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
  *
- * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
  */
 int bw_close(struct bw_client *client, bw_flow flow);
 
 /**
  * Ends a flow at once; BW_EVENT_CLOSED follows.
  *
- * @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
  */
 int bw_reset(struct bw_client *client, bw_flow flow);
 
@@ -771,7 +775,8 @@ int bw_event_fd(struct bw_client *client);
 /**
  * Call it before a sleep on bw_event_fd. Lets the daemon see all that was queued.
  *
- * @return 1: sleep. 0: do not; there is an event already, or the daemon is gone.
+ * @return 1: sleep. 0: do not; there is an event already, or the daemon is gone, or the ring of requests is full, whose emptying makes
+ *         nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
  */
 int bw_arm(struct bw_client *client);
 

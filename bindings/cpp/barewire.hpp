@@ -8,13 +8,14 @@
 //     if (event && *event && (*event)->kind == BW_EVENT_MESSAGE) use((*event)->message.bytes());
 //
 // Nothing throws unless asked to: results are a value or an Error, and `value()` throws the Error where there is no value.
-// A Client may be used by several threads, one of which may wait in `next` (see barewire.h). What must not be dropped is
-// [[nodiscard]]. A message gives its memory back when it goes, while its client lives.
+// A Client may be used by several threads: one takes events with `next`, the others send; a send that waits for room leaves the
+// events to it. What must not be dropped is [[nodiscard]]. A message gives its memory back when it goes, while its client lives.
 #ifndef BAREWIRE_HPP
 #define BAREWIRE_HPP
 
 #include <barewire.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -225,7 +226,7 @@ class Client {
 
   /// Queues a message. BW_ERR_AGAIN: full for now, BW_EVENT_WRITABLE follows.
   Status try_send(Flow flow, View data) { return status(unbusy([&] { return bw_send(raw_, flow, data.data(), data.size()); })); }
-  /// Queues a message; while it is full, waits. Events that come meanwhile are kept for `next`. Of one thread at a time.
+  /// Queues a message; while it is full, waits. Events that come meanwhile are kept for `next`.
   Status send(Flow flow, View data, Milliseconds timeout = forever) {
     return patiently(flow, timeout, [&] { return bw_send(raw_, flow, data.data(), data.size()); });
   }
@@ -254,21 +255,32 @@ class Client {
     return patiently(flow, timeout, [&] { return bw_fail(raw_, flow, request, code, why.c_str()); });
   }
 
-  /// The next event, after waiting for it; none when the time was over.
+  /// The next event, after waiting for it; none when the time was over. Of one thread: a second one gets none before the first one has.
   Result<std::optional<Event>> next(Milliseconds timeout = forever) {
-    {
-      std::lock_guard<std::mutex> lock(kept_mutex_);
-      if (!kept_.empty()) {
-        const bw_event raw = kept_.front();
-        kept_.pop_front();
-        return std::optional<Event>(event(raw));
+    const auto end = std::chrono::steady_clock::now() + Milliseconds(ms(timeout));
+    const Reading reading(readers_);
+    for (;;) {
+      auto left = timeout;
+      if (timeout.count() >= 0) left = std::max(Milliseconds(0), left_until(end));
+      bw_event raw;
+      int got = BW_ERR_BUSY;
+      // Not for long in the hands of a send, which leaves it to a reader.
+      if (const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock); turn.owns_lock()) {
+        if (!kept_.empty()) {
+          raw = kept_.front();
+          kept_.pop_front();
+          got = 1;
+        } else {
+          got = bw_wait_event(raw_, ms(left), &raw);
+        }
+        if (got < 0 && got != BW_ERR_BUSY) return Error::last(got);
+        if (got == 0) return std::optional<Event>();
+        if (got == 1) return std::optional<Event>(event(raw));
       }
+      // Another thread is inside, as in `connect`, or has the turn.
+      if (timeout.count() >= 0 && left.count() == 0) return std::optional<Event>();
+      std::this_thread::sleep_for(nap);
     }
-    bw_event raw;
-    const int got = bw_wait_event(raw_, ms(timeout), &raw);
-    if (got < 0) return Error::last(got);
-    if (got == 0) return std::optional<Event>();
-    return std::optional<Event>(event(raw));
   }
   /// Ends a wait of another thread in `next`: it gets BW_EVENT_WOKEN.
   Status wake() { return status(unbusy([&] { return bw_wake(raw_); })); }
@@ -296,33 +308,56 @@ class Client {
     if (raw.kind >= BW_EVENT_REQUEST && raw.kind <= BW_EVENT_FAILURE) out.message = Message(raw_, raw.message, BW_REQUEST_HEAD);
     return out;
   }
+  /// A thread that takes events for the program.
+  class Reading {
+   public:
+    explicit Reading(std::atomic<int> &count) : count_(count) { count_++; }
+    ~Reading() { count_--; }
+    Reading(const Reading &) = delete;
+    Reading &operator=(const Reading &) = delete;
+
+   private:
+    std::atomic<int> &count_;
+  };
+  static Milliseconds left_until(std::chrono::steady_clock::time_point end) {
+    // Rounded up: a wait may end late, and never early.
+    return std::chrono::ceil<Milliseconds>(end - std::chrono::steady_clock::now());
+  }
   template <class Try>
   Status patiently(Flow flow, Milliseconds timeout, Try attempt) {
-    const auto end = std::chrono::steady_clock::now() + timeout;
+    const auto end = std::chrono::steady_clock::now() + Milliseconds(ms(timeout));
     for (;;) {
       const int code = unbusy(attempt);
       if (code == BW_ERR_AGAIN && closing_) return Error(BW_ERR_HANDLE);
       if (code != BW_ERR_AGAIN) return status(code);
       auto left = forever;
       if (timeout.count() >= 0) {
-        left = std::chrono::duration_cast<Milliseconds>(end - std::chrono::steady_clock::now());
+        left = left_until(end);
         if (left.count() <= 0) return Error(BW_ERR_TIMED_OUT);
       }
-      bw_event raw;
-      const int got = bw_wait_event(raw_, ms(left), &raw);
-      if (got < 0 && got != BW_ERR_INTERRUPTED && got != BW_ERR_BUSY) return Error::last(got);
-      // Another thread waits in `next`, and takes the word that there is room.
-      if (got == BW_ERR_BUSY) std::this_thread::sleep_for(std::chrono::microseconds(100));
-      if (got == 1 && !(raw.kind == BW_EVENT_WRITABLE && raw.flow == flow)) {
-        std::lock_guard<std::mutex> lock(kept_mutex_);
-        kept_.push_back(raw);
+      int got = BW_ERR_BUSY;
+      if (readers_ == 0) {
+        if (const std::unique_lock<std::mutex> turn(turn_, std::try_to_lock); turn.owns_lock()) {
+          // Another thread may take the word that there is room: so this one looks again before long.
+          bw_event raw;
+          got = bw_wait_event(raw_, timeout.count() < 0 ? 1 : ms(std::min(left, Milliseconds(1))), &raw);
+          if (got == 1 && !(raw.kind == BW_EVENT_WRITABLE && raw.flow == flow)) kept_.push_back(raw);
+        }
       }
+      if (got < 0 && got != BW_ERR_INTERRUPTED && got != BW_ERR_BUSY) return Error::last(got);
+      if (got == BW_ERR_BUSY) std::this_thread::sleep_for(nap);
     }
   }
 
+  /// Between two looks while another thread has what this one waits for.
+  static constexpr std::chrono::microseconds nap{100};
+
   bw_client *raw_ = nullptr;
+  // Events that came while a send waited for room.
   std::deque<bw_event> kept_;
-  std::mutex kept_mutex_;
+  // Who waits in the library, where there is one place, and until what came is kept: then no reader misses it.
+  std::mutex turn_;
+  std::atomic<int> readers_{0};
   std::atomic<bool> closing_{false};
 };
 

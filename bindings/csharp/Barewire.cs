@@ -377,13 +377,14 @@ namespace Barewire
             fixed (byte* from = &data.Array[data.Offset]) return work(from, (UIntPtr)data.Count);
         }
 
-        async Task<ulong> Start(ulong token, Func<int> attempt)
+        async Task<ulong> Start(ulong token, Func<int> attempt, CancellationToken cancel = default(CancellationToken))
         {
             var to = new TaskCompletionSource<ulong>(TaskCreationOptions.RunContinuationsAsynchronously);
             opening[token] = to;
             try
             {
-                Patiently(attempt);
+                // Looks first whether it was cancelled before there was anything to give up.
+                Patiently(attempt, cancel);
             }
             catch
             {
@@ -415,7 +416,7 @@ namespace Barewire
                 Unbusy(() => Native.bw_cancel(raw, token));
             }))
             {
-                return await Start(token, () => Native.bw_connect(raw, ref addr, ref how, token)).ConfigureAwait(false);
+                return await Start(token, () => Native.bw_connect(raw, ref addr, ref how, token), cancel).ConfigureAwait(false);
             }
         }
 

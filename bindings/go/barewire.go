@@ -256,9 +256,14 @@ func (c *Client) answer(e *C.bw_event) bool {
 	}
 	switch e.kind {
 	case C.BW_EVENT_RESPONSE:
-		return call(answer{data: c.take(e)})
+		data, err := c.take(e)
+		return call(answer{data: data, err: err})
 	case C.BW_EVENT_FAILURE:
-		return call(answer{err: &Failure{uint16(e.reason), string(c.take(e))}})
+		text, err := c.take(e)
+		if err == nil {
+			err = &Failure{uint16(e.reason), string(text)}
+		}
+		return call(answer{err: err})
 	case C.BW_EVENT_UNANSWERED:
 		if e.reason == C.BW_UNANSWERED_DEADLINE {
 			return call(answer{err: context.DeadlineExceeded})
@@ -272,6 +277,9 @@ func (c *Client) answer(e *C.bw_event) bool {
 				a.err = ErrPortTaken
 			}
 			to <- a
+		} else if e.kind == C.BW_EVENT_LISTENING {
+			// Whoever asked for it has given it up.
+			c.unbusy(func() C.int { return C.bw_unlisten(c.raw, e.local.port) })
 		}
 		return true
 	case C.BW_EVENT_CONNECTED, C.BW_EVENT_CONNECT_FAILED:
@@ -283,9 +291,7 @@ func (c *Client) answer(e *C.bw_event) bool {
 			}
 			to <- a
 		} else if e.kind == C.BW_EVENT_CONNECTED {
-			for C.bw_reset(c.raw, e.flow) == C.BW_ERR_BUSY {
-				runtime.Gosched()
-			}
+			c.unbusy(func() C.int { return C.bw_reset(c.raw, e.flow) })
 		}
 		return true
 	case C.BW_EVENT_WRITABLE:
@@ -298,22 +304,33 @@ func (c *Client) answer(e *C.bw_event) bool {
 	return true
 }
 
-// take copies the bytes of an event's message and gives its memory back.
-func (c *Client) take(e *C.bw_event) []byte {
+// unbusy makes a call that another goroutine may be in the way of for a moment.
+func (c *Client) unbusy(call func() C.int) C.int {
+	for {
+		n := call()
+		if n != C.BW_ERR_BUSY {
+			return n
+		}
+		runtime.Gosched()
+	}
+}
+
+// take copies the bytes of an event's message and gives its memory back. A client that is closed meanwhile has no bytes any more.
+func (c *Client) take(e *C.bw_event) ([]byte, error) {
 	var head C.size_t
 	if e.kind != C.BW_EVENT_MESSAGE {
 		head = C.BW_REQUEST_HEAD
 	}
 	data := make([]byte, C.size_t(e.message.len)-head)
-	// Another goroutine may be inside; a client that is closed meanwhile has no bytes any more.
-	for C.bw_message_read_at(c.raw, &e.message, head, pointer(data), C.size_t(len(data))) == C.BW_ERR_BUSY {
-		runtime.Gosched()
-	}
-	for C.bw_message_release(c.raw, &e.message) == C.BW_ERR_BUSY {
-		runtime.Gosched()
-	}
+	read := c.unbusy(func() C.int {
+		return C.bw_message_read_at(c.raw, &e.message, head, pointer(data), C.size_t(len(data)))
+	})
+	c.unbusy(func() C.int { return C.bw_message_release(c.raw, &e.message) })
 	C.bw_flush(c.raw)
-	return data
+	if read < 0 {
+		return nil, Code(read)
+	}
+	return data, nil
 }
 
 // Next waits for an event.
@@ -339,12 +356,16 @@ func (c *Client) Next(ctx context.Context) (Event, error) {
 		}
 	}
 	out := Event{Kind: Kind(e.kind), Flow: Flow(e.flow), Reason: int(e.reason), Number: uint64(e.token)}
+	var err error
 	switch out.Kind {
 	case Message:
-		out.Data = c.take(&e)
+		out.Data, err = c.take(&e)
 	case Request:
-		out.Data = c.take(&e)
+		out.Data, err = c.take(&e)
 		out.Left, out.Reason = time.Duration(e.reason)*time.Microsecond, 0
+	}
+	if err != nil {
+		return Event{}, err
 	}
 	return out, nil
 }
@@ -355,14 +376,15 @@ func (c *Client) ended() error {
 	return c.err
 }
 
-// Listen asks for connections on a UDP port.
+// Listen asks for connections on a UDP port. A context that is cancelled gives the port back.
 func (c *Client) Listen(ctx context.Context, udpPort uint16) error {
-	_, err := c.open(ctx, func(token C.uint64_t) C.int { return C.bw_listen(c.raw, C.uint16_t(udpPort), token) })
+	_, err := c.open(ctx, func(token C.uint64_t) C.int { return C.bw_listen(c.raw, C.uint16_t(udpPort), token) },
+		func(Flow) C.int { return C.bw_unlisten(c.raw, C.uint16_t(udpPort)) })
 	return err
 }
 
-// open starts what the daemon answers by an event, and waits for that.
-func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int) (Flow, error) {
+// open starts what the daemon answers by an event, and waits for that. undo takes back what comes of it when nobody waits any more.
+func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int, undo func(Flow) C.int) (Flow, error) {
 	to := make(chan answer, 1)
 	c.mu.Lock()
 	c.next++
@@ -382,14 +404,20 @@ func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int) (
 	case a := <-to:
 		return a.flow, a.err
 	case <-ctx.Done():
-		forget()
-		for C.bw_cancel(c.raw, C.uint64_t(token)) == C.BW_ERR_BUSY {
-			runtime.Gosched()
-		}
-		return 0, ctx.Err()
 	case <-c.done:
 		return 0, c.ended()
 	}
+	// From here on an answer is undone by who takes it. One that was taken before is in the channel.
+	forget()
+	select {
+	case a := <-to:
+		if a.err == nil {
+			c.unbusy(func() C.int { return undo(a.flow) })
+		}
+	default:
+		c.unbusy(func() C.int { return C.bw_cancel(c.raw, C.uint64_t(token)) })
+	}
+	return 0, ctx.Err()
 }
 
 // Options say how to connect. nil: the default.
@@ -410,7 +438,8 @@ func (c *Client) Connect(ctx context.Context, remote string, options *Options) (
 	if options != nil && options.Unordered {
 		how.unordered = 1
 	}
-	return c.open(ctx, func(token C.uint64_t) C.int { return C.bw_connect(c.raw, &addr, &how, token) })
+	return c.open(ctx, func(token C.uint64_t) C.int { return C.bw_connect(c.raw, &addr, &how, token) },
+		func(flow Flow) C.int { return C.bw_reset(c.raw, C.bw_flow(flow)) })
 }
 
 // patiently repeats a call while memory or ring is full.
@@ -563,9 +592,11 @@ func (c *Client) Close() error {
 			C.bw_wake(c.raw)
 			select {
 			case <-c.done:
-				for C.bw_client_free(c.raw) == C.BW_ERR_BUSY {
-					runtime.Gosched()
-				}
+				c.mu.Lock()
+				// What nobody has read goes with the client, and whatever it ended for before, it is closed now.
+				c.queue, c.err = nil, ErrClosed
+				c.mu.Unlock()
+				c.unbusy(func() C.int { return C.bw_client_free(c.raw) })
 				return
 			case <-time.After(time.Millisecond):
 			}

@@ -4,11 +4,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -245,6 +247,37 @@ static void again(const char *where) {
   CHECK(bw_client_free(client) == BW_OK);
 }
 
+/* Waits for room on a flow that is closed, and on one whose peer is killed: each wait ends, and the next try says why. */
+static void again_until_the_end(const char *where) {
+  static unsigned char bytes[65536];
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow[2];
+  bw_event event;
+  CHECK(bw_client_attach("again", NULL, &client) == BW_OK && bw_addr_parse(where, 0, &addr) == BW_OK);
+  for (int i = 0; i < 2; i++) CHECK(bw_connect_wait(client, &addr, NULL, 5000, &flow[i]) == BW_OK);
+  for (int i = 0; i < 2; i++) {
+    int code;
+    for (;;) {
+      while ((code = bw_send(client, flow[i], bytes, sizeof bytes)) == BW_OK) {
+      }
+      CHECK(code == BW_ERR_AGAIN);
+      /* The peer's transport takes some more for a while. */
+      if ((code = bw_wait_event(client, 1000, &event)) == 0) break;
+      CHECK(code == 1 && event.kind == BW_EVENT_WRITABLE && event.flow == flow[i]);
+    }
+    if (i == 0)
+      CHECK(bw_close(client, flow[i]) == BW_OK);
+    else
+      ready();
+    while ((code = bw_wait_event(client, 10000, &event)) == 1 && event.kind != BW_EVENT_WRITABLE)
+      CHECK(event.kind == BW_EVENT_CLOSED && i == 1);
+    CHECK(code == 1 && event.flow == flow[i]);
+    CHECK(bw_send(client, flow[i], bytes, 1) == (i == 0 ? BW_ERR_CLOSING : BW_ERR_NO_FLOW));
+  }
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
 /* Takes connections and no messages until it is killed. */
 static void sleep_on(uint16_t udp_port) {
   bw_client *client;
@@ -268,6 +301,18 @@ static void cancel(void) {
   for (int i = 0; i < 2; i++) {
     CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_CONNECT_FAILED);
     CHECK(event.token == 7 && event.reason == BW_CONNECT_CANCELLED);
+  }
+  /* One of two with the same token is answered: the other one is given up, whichever was first. */
+  bw_addr nobody;
+  CHECK(bw_addr_parse("10.9.0.2:9", 0, &nobody) == BW_OK);
+  for (int first = 0; first < 2; first++) {
+    CHECK(bw_connect(client, first ? &nobody : &addr, NULL, 9) == BW_OK);
+    CHECK(bw_connect(client, first ? &addr : &nobody, NULL, 9) == BW_OK);
+    CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_CONNECT_FAILED);
+    CHECK(event.token == 9 && event.reason == BW_CONNECT_REFUSED);
+    CHECK(bw_cancel(client, 9) == 1);
+    CHECK(bw_wait_event(client, 5000, &event) == 1 && event.kind == BW_EVENT_CONNECT_FAILED);
+    CHECK(event.token == 9 && event.reason == BW_CONNECT_CANCELLED && bw_cancel(client, 9) == 0);
   }
   CHECK(bw_close_wait(client, 5000) == BW_OK && bw_client_free(client) == BW_OK);
 }
@@ -302,20 +347,24 @@ static void signals(void) {
 }
 
 /* A child has none of its parent's clients, and does not keep them alive. */
-static void forks(void) {
+static void forks(int steady) {
   bw_client *client, *own;
   bw_event event;
   int pipe_of[2];
   char byte = 0;
-  CHECK(bw_client_attach("fork", NULL, &client) == BW_OK && bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  CHECK((steady ? bw_client_attach_steady : bw_client_attach)("fork", NULL, &client) == BW_OK);
+  CHECK(bw_listen_wait(client, 888, 0, 5000) == BW_OK);
   CHECK(pipe(pipe_of) == 0);
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    /* Ends by itself where a call does not come back. */
+    alarm(60);
     CHECK(bw_listen(client, 889, 0) == BW_ERR_DAEMON_GONE && bw_send(client, 1, "x", 1) == BW_ERR_DAEMON_GONE);
     CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE && bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE);
     CHECK(bw_client_attach("child", NULL, &own) == BW_OK && bw_listen_wait(own, 889, 0, 5000) == BW_OK);
     CHECK(bw_client_free(own) == BW_OK);
+    if (steady) CHECK(bw_client_free(client) == BW_OK);
     CHECK(write(pipe_of[1], "k", 1) == 1);
     close(1);
     close(2);
@@ -328,6 +377,94 @@ static void forks(void) {
   printf("%d\n", (int)child);
   fflush(stdout);
   _exit(0);
+}
+
+/* A child that frees a client with an engine of its own leaves the parent's as it is. */
+static void forks_embedded(const char *place) {
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow;
+  bw_event event;
+  int status;
+  CHECK(bw_client_attach("fork", place, &client) == BW_OK && bw_listen_wait(client, 888, 0, 5000) == BW_OK);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(30);
+    CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE && bw_client_free(client) == BW_OK);
+    CHECK(bw_next_event(client, &event) == BW_ERR_HANDLE);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(bw_addr_parse("10.0.0.1:888", 0, &addr) == BW_OK && bw_connect_wait(client, &addr, NULL, 5000, &flow) == BW_OK);
+  CHECK(bw_send(client, flow, "hello", 5) == BW_OK);
+  do CHECK(bw_wait_event(client, 5000, &event) == 1);
+  while (event.kind != BW_EVENT_MESSAGE);
+  puts("works on");
+  fflush(stdout);
+  /* Until its folder was looked for. */
+  getchar();
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
+static double seconds(void) {
+  struct timespec now;
+  CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Its daemon goes, and what comes in its place takes connections and says nothing: nobody waits for that. */
+static void silent(void) {
+  bw_client *client;
+  bw_event event;
+  CHECK(bw_client_attach_steady("silent", NULL, &client) == BW_OK);
+  ready();
+  do CHECK(bw_wait_event(client, 30000, &event) == 1);
+  while (event.kind != BW_EVENT_DETACHED);
+  puts("detached");
+  fflush(stdout);
+  getchar();
+  for (int i = 0; i < 40; i++) {
+    double start = seconds();
+    CHECK(bw_next_event(client, &event) == 0);
+    CHECK(seconds() - start < 0.05);
+    start = seconds();
+    CHECK(bw_wait_event(client, 10, &event) == 0);
+    CHECK(seconds() - start < 0.2);
+  }
+  CHECK(bw_client_free(client) == BW_OK);
+}
+
+static atomic_int writes;
+
+/* Writes a long message over and over. */
+static void *write_in_thread(void *of) {
+  enum { LONG = 32 << 20 };
+  unsigned char *bytes = calloc(LONG, 1);
+  bw_buf buf;
+  CHECK(bytes != NULL && bw_reserve(of, LONG, &buf) == BW_OK);
+  for (int i = 0; i < 30; i++) {
+    CHECK(bw_write(of, &buf, 0, bytes, LONG) == BW_OK);
+    writes++;
+  }
+  CHECK(bw_abandon(of, &buf) == BW_OK);
+  free(bytes);
+  return NULL;
+}
+
+/* Calls that do not take their time are waited for, however long their messages are: BW_ERR_BUSY is for the others. */
+static void busy(void) {
+  bw_client *client;
+  bw_addr addr;
+  bw_flow flow;
+  pthread_t one;
+  CHECK(bw_client_attach("busy", NULL, &client) == BW_OK);
+  CHECK(pthread_create(&one, NULL, write_in_thread, client) == 0);
+  while (writes < 30) CHECK(bw_flush(client) == BW_OK);
+  CHECK(pthread_join(one, NULL) == 0);
+  CHECK(bw_addr_parse("10.9.0.77:5", 0, &addr) == BW_OK);
+  CHECK(bw_connect_wait(client, &addr, NULL, 10, &flow) == BW_ERR_TIMED_OUT);
+  CHECK(bw_client_free(client) == BW_OK);
 }
 
 struct waiter {
@@ -639,6 +776,9 @@ static void steady(const char *where, const char *how) {
     CHECK(event.kind == BW_EVENT_CLOSED && event.reason == BW_CLOSED_LOCAL_RESET);
   }
   CHECK(bw_message_read(client, &old, bytes, sizeof bytes) == 7 && memcmp(bytes, "in hand", 7) == 0);
+  /* Who waits for room on the flow hears that there is nothing to wait for. */
+  event = next_of(client, how);
+  CHECK(event.kind == BW_EVENT_WRITABLE && (event.flow == flow || event.flow == 0));
   CHECK(bw_wait_event(client, 120, &event) == 0 && bw_next_event(client, &event) == 0);
   CHECK(bw_wake(client) == BW_OK && bw_wait_event(client, -1, &event) == 1 && event.kind == BW_EVENT_WOKEN);
   puts("detached");
@@ -741,14 +881,22 @@ int main(int argc, char **argv) {
     threads(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "again") == 0)
     again(argv[2]);
+  else if (argc == 3 && strcmp(argv[1], "again-until-the-end") == 0)
+    again_until_the_end(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "sleep") == 0)
     sleep_on((uint16_t)atoi(argv[2]));
   else if (argc == 2 && strcmp(argv[1], "cancel") == 0)
     cancel();
   else if (argc == 2 && strcmp(argv[1], "signals") == 0)
     signals();
-  else if (argc == 2 && strcmp(argv[1], "forks") == 0)
-    forks();
+  else if (argc == 3 && strcmp(argv[1], "forks") == 0)
+    forks(strcmp(argv[2], "steady") == 0);
+  else if (argc == 3 && strcmp(argv[1], "forks-embedded") == 0)
+    forks_embedded(argv[2]);
+  else if (argc == 2 && strcmp(argv[1], "silent") == 0)
+    silent();
+  else if (argc == 2 && strcmp(argv[1], "busy") == 0)
+    busy();
   else if (argc == 3 && strcmp(argv[1], "misuse") == 0)
     misuse(argv[2]);
   else if (argc == 3 && strcmp(argv[1], "gone") == 0)

@@ -130,7 +130,6 @@ static void take(struct client *c, const bw_event *e) {
     case BW_EVENT_CLOSED:
       CHECK(f != NULL && !f->ended);
       f->ended = 1;
-      f->refused = 0;
       f->reason = e->reason;
       break;
     case BW_EVENT_WRITABLE:

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -123,6 +124,92 @@ struct Run {
     check(code == 1 || code == BW_ERR_HANDLE, "the wait was ended");
   }
 
+  void deadlines(Client &client) {
+    const auto flow = client.connect(address).value();
+    std::set<std::uint64_t> asked;
+    for (std::size_t n = 0; n < number("count", 1); n++)
+      asked.insert(client.request(flow, "hold", Milliseconds(number("timeout_ms", 1))).value());
+    while (!asked.empty()) {
+      auto event = client.next(seconds(30)).value();
+      check(event && event->kind == BW_EVENT_UNANSWERED, "each of them ends");
+      check(event->reason == BW_UNANSWERED_DEADLINE && asked.erase(event->token) == 1, "once, by its deadline");
+    }
+  }
+
+  void both_ways(Client &client) {
+    const auto flow = client.connect(address).value();
+    const auto data = pattern(number("size", 1), 0);
+    std::thread reader([&] {
+      for (std::size_t n = 0; n < number("count", 1); n++)
+        check(must(client, BW_EVENT_MESSAGE).message.bytes().value() == data, "echoes come");
+    });
+    for (std::size_t n = 0; n < number("count", 1); n++) client.send(flow, data).value();
+    reader.join();
+  }
+
+  void peer_killed_sending(Client &client) {
+    const auto flow = client.connect(address).value();
+    client.send(flow, "x").value();
+    must(client, BW_EVENT_MESSAGE);
+    std::cout << "connected" << std::endl;
+    line();
+    // The peer stands still.
+    const auto data = pattern(number("size", 1), 0);
+    while (client.try_send(flow, data)) {
+    }
+    std::cout << "full" << std::endl;
+    for (;;) {
+      const auto sent = client.send(flow, data);
+      if (sent) continue;
+      check(sent.error().code() == BW_ERR_NO_FLOW || sent.error().code() == BW_ERR_CLOSING, "the flow has ended");
+      return;
+    }
+  }
+
+  void close_unread(Client &client) {
+    const auto flow = client.connect(address).value();
+    const auto data = pattern(number("size", 1), 0);
+    for (std::size_t n = 0; n <= number("count", 1); n++) client.send(flow, data).value();
+    must(client, BW_EVENT_MESSAGE);
+    std::this_thread::sleep_for(Milliseconds(100));
+    int code = 0;
+    std::thread reader([&] {
+      for (;;) {
+        auto event = client.next();
+        if (!event) {
+          code = event.error().code();
+          return;
+        }
+        if (!*event || (*event)->kind != BW_EVENT_MESSAGE) continue;
+        auto bytes = (*event)->message.bytes();
+        check(bytes ? *bytes == data : bytes.error().code() == BW_ERR_HANDLE, "what was sent, or an error");
+      }
+    });
+    while (!client.free()) std::this_thread::yield();
+    reader.join();
+    check(code == BW_ERR_HANDLE, "closed");
+  }
+
+  void connect_cancelled(Client &client) {
+    for (std::size_t n = 0; n < number("count", 1); n++) {
+      Options how;
+      how.timeout = Milliseconds(n % 2);
+      auto flow = client.connect(address, how);
+      check(flow || flow.error().code() == BW_ERR_TIMED_OUT, "connected, or given up");
+      if (flow) client.reset(*flow).value();
+    }
+    // What opens late is ended when its event is taken.
+    while (client.next(Milliseconds(500)).value()) {
+    }
+    std::cout << "cancelled" << std::endl;
+    line();
+  }
+
+  static void line() {
+    std::string line;
+    std::getline(std::cin, line);
+  }
+
   // Its memory is looked at from outside, at each of the two lines.
   void flat(Client &client) {
     const auto flow = client.connect(address).value();
@@ -172,6 +259,16 @@ struct Run {
       auto event = client.next(seconds(30)).value();
       check(event && event->kind == BW_EVENT_UNANSWERED && event->token == id, "unanswered");
       check(event->reason == BW_UNANSWERED_DEADLINE, "by its deadline");
+    } else if (kind == "deadlines") {
+      deadlines(client);
+    } else if (kind == "both_ways") {
+      both_ways(client);
+    } else if (kind == "peer_killed_sending") {
+      peer_killed_sending(client);
+    } else if (kind == "close_unread") {
+      close_unread(client);
+    } else if (kind == "connect_cancelled") {
+      connect_cancelled(client);
     } else if (kind == "failure") {
       const auto flow = client.connect(address).value();
       const auto id = client.request(flow, "fail", seconds(60)).value();

@@ -182,6 +182,85 @@ sealed class Conformance
         }
     }
 
+    async Task Deadlines()
+    {
+        ulong flow = await Connect();
+        var within = TimeSpan.FromMilliseconds(Number("timeout_ms"));
+        var all = Enumerable.Range(0, Number("count")).Select(n => client.CallAsync(flow, Bytes("hold"), within)).ToList();
+        foreach (var call in all)
+        {
+            Check(await Task.WhenAny(call, Task.Delay(30000)) == call, "each of them ends");
+            await Raises<TimeoutException>(() => call);
+        }
+    }
+
+    async Task BothWays()
+    {
+        ulong flow = await Connect();
+        var data = Pattern(Number("size"), 0);
+        var reader = Task.Factory.StartNew(() =>
+        {
+            for (int n = 0; n < Number("count"); n++) Check(Must(EventKind.Message).Data.SequenceEqual(data), "echoes come");
+        }, TaskCreationOptions.LongRunning);
+        for (int n = 0; n < Number("count"); n++) client.Send(flow, data);
+        await reader;
+    }
+
+    async Task PeerKilledSending()
+    {
+        ulong flow = await Connect();
+        var data = Pattern(Number("size"), 0);
+        client.Send(flow, Bytes("x"));
+        Must(EventKind.Message);
+        Console.WriteLine("connected");
+        Console.ReadLine();
+        // The peer stands still.
+        await Raises<FullException>(async () => { for (;;) client.TrySend(flow, data); });
+        Console.WriteLine("full");
+        var why = await Raises<BarewireException>(async () => { for (;;) client.Send(flow, data); });
+        Check(why.Code == -6 || why.Code == -7, "no such flow, or it is closing, not " + why);
+    }
+
+    async Task CloseUnread()
+    {
+        ulong flow = await Connect();
+        var data = Pattern(Number("size"), 0);
+        for (int n = 0; n <= Number("count"); n++) client.Send(flow, data);
+        Must(EventKind.Message);
+        await Task.Delay(100);
+        var reader = Task.Factory.StartNew(() =>
+        {
+            for (;;)
+            {
+                var e = client.Next();
+                Check(e.Kind != EventKind.Message || e.Data.SequenceEqual(data), "what was sent, or an error");
+            }
+        }, TaskCreationOptions.LongRunning);
+        client.Dispose();
+        await Raises<ClosedException>(() => reader);
+    }
+
+    async Task ConnectCancelled()
+    {
+        for (int n = 0; n < Number("count"); n++)
+        {
+            var cancel = new CancellationTokenSource();
+            var attempt = client.ConnectAsync(address, true, cancel.Token);
+            Thread.SpinWait(n * 70 % 20000);
+            cancel.Cancel();
+            try
+            {
+                client.Reset(await attempt);
+            }
+            catch (OperationCanceledException)
+            {
+                // Given up.
+            }
+        }
+        Console.WriteLine("cancelled");
+        Console.ReadLine();
+    }
+
     async Task CloseCalling()
     {
         ulong flow = await Connect();
@@ -226,6 +305,21 @@ sealed class Conformance
                 flow = await Connect();
                 var within = TimeSpan.FromMilliseconds(Number("timeout_ms"));
                 await Raises<TimeoutException>(() => client.CallAsync(flow, Bytes("hold"), within));
+                break;
+            case "deadlines":
+                await Deadlines();
+                break;
+            case "both_ways":
+                await BothWays();
+                break;
+            case "peer_killed_sending":
+                await PeerKilledSending();
+                break;
+            case "close_unread":
+                await CloseUnread();
+                break;
+            case "connect_cancelled":
+                await ConnectCancelled();
                 break;
             case "failure":
                 flow = await Connect();

@@ -2,6 +2,7 @@ import dev.barewire.BarewireException;
 import dev.barewire.Client;
 import dev.barewire.Event;
 import java.io.IOException;
+import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -12,7 +13,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.LockSupport;
 
 /** The Java side of bindings/conformance: {@code serve PORT}, or {@code run ADDRESS KIND KEY=VALUE...}. */
 public final class Conformance {
@@ -203,6 +206,108 @@ public final class Conformance {
         }
     }
 
+    void deadlines() {
+        long flow = connect();
+        List<CompletableFuture<byte[]>> all = new ArrayList<>();
+        for (int n = 0; n < number("count", 1); n++) {
+            all.add(client.call(flow, bytes("hold"), Duration.ofMillis(number("timeout_ms", 1))));
+        }
+        for (CompletableFuture<byte[]> call : all) {
+            Throwable why = fails(call.orTimeout(30, TimeUnit.SECONDS));
+            check(why instanceof TimeoutException && "no answer before the deadline".equals(why.getMessage()), "the deadline, not " + why);
+        }
+    }
+
+    void bothWays() throws InterruptedException {
+        long flow = connect();
+        ByteBuffer data = pattern(number("size", 1), 0);
+        Thread reader = new Thread(() -> {
+            for (int n = 0; n < number("count", 1); n++) {
+                check(next(Event.Kind.MESSAGE).body().equals(data), "echoes come");
+            }
+        });
+        reader.start();
+        for (int n = 0; n < number("count", 1); n++) {
+            client.send(flow, data.duplicate());
+        }
+        reader.join();
+    }
+
+    void peerKilledSending() throws IOException {
+        long flow = connect();
+        ByteBuffer data = pattern(number("size", 1), 0);
+        client.send(flow, bytes("x"));
+        next(Event.Kind.MESSAGE);
+        System.out.println("connected");
+        check(System.in.read() == '\n', "a line");
+        // The peer stands still.
+        raises(BarewireException.Full.class, () -> {
+            for (;;) {
+                client.trySend(flow, data);
+            }
+        });
+        System.out.println("full");
+        try {
+            for (;;) {
+                client.send(flow, data);
+            }
+        } catch (BarewireException e) {
+            check(e.code() == -6 || e.code() == -7, "no such flow, or it is closing, not " + e);
+        }
+    }
+
+    void closeUnread() throws InterruptedException {
+        long flow = connect();
+        ByteBuffer data = pattern(number("size", 1), 0);
+        for (int n = 0; n <= number("count", 1); n++) {
+            client.send(flow, data);
+        }
+        next(Event.Kind.MESSAGE);
+        Thread.sleep(100);
+        boolean[] ended = new boolean[1];
+        Thread reader = new Thread(() -> {
+            try {
+                for (;;) {
+                    Event event = client.next();
+                    check(event.kind() != Event.Kind.MESSAGE || event.body().equals(data), "what was sent, or an error");
+                }
+            } catch (BarewireException.Closed e) {
+                ended[0] = true;
+            }
+        });
+        reader.start();
+        client.close();
+        reader.join();
+        check(ended[0], "the reader was ended");
+    }
+
+    void connectCancelled() throws IOException {
+        for (int n = 0; n < number("count", 1); n++) {
+            CompletableFuture<Long> attempt = client.connect(address);
+            LockSupport.parkNanos(n * 7_000 % 400_000);
+            if (!attempt.cancel(true)) {
+                client.reset(attempt.join());
+            }
+        }
+        System.out.println("cancelled");
+        check(System.in.read() == '\n', "a line");
+    }
+
+    /** Calls that the program completes itself leave nothing behind, and nothing is left undone. */
+    void completedByTheProgram() throws ReflectiveOperationException {
+        long flow = connect();
+        for (int n = 0; n < 1000; n++) {
+            CompletableFuture<byte[]> call = client.call(flow, bytes("echo"), Duration.ofMinutes(1));
+            LockSupport.parkNanos(n * 700 % 100_000);
+            call.complete(new byte[0]);
+        }
+        call(flow, "the last");
+        Field asked = Client.class.getDeclaredField("asked");
+        asked.setAccessible(true);
+        int left = ((Map<?, ?>) asked.get(client)).size();
+        check(left == 0, left + " calls are left");
+    }
+
     void closeCalling() {
         long flow = connect();
         List<CompletableFuture<byte[]>> held = new ArrayList<>();
@@ -234,7 +339,7 @@ public final class Conformance {
         check(fails(held) instanceof BarewireException.Closed, "the call was ended");
     }
 
-    void run(String kind) throws IOException, InterruptedException {
+    void run(String kind) throws IOException, InterruptedException, ReflectiveOperationException {
         switch (kind) {
             case "echo" -> echo();
             case "too_large" -> {
@@ -250,11 +355,19 @@ public final class Conformance {
                 Throwable why = fails(client.connect(address));
                 check(why instanceof BarewireException.Security, "keys that do not fit, not " + why);
             }
-            case "requests" -> requests();
+            case "requests" -> {
+                requests();
+                completedByTheProgram();
+            }
             case "deadline" -> {
                 Throwable why = fails(client.call(connect(), bytes("hold"), Duration.ofMillis(number("timeout_ms", 1))));
                 check(why instanceof TimeoutException, "the deadline, not " + why);
             }
+            case "deadlines" -> deadlines();
+            case "both_ways" -> bothWays();
+            case "peer_killed_sending" -> peerKilledSending();
+            case "close_unread" -> closeUnread();
+            case "connect_cancelled" -> connectCancelled();
             case "failure" -> {
                 Throwable why = fails(client.call(connect(), bytes("fail"), Duration.ofMinutes(1)));
                 check(why instanceof BarewireException.Failure f && f.serverCode() == 7 && f.getMessage().equals("as asked"),
@@ -283,6 +396,10 @@ public final class Conformance {
                 raises(BarewireException.Closed.class, () -> client.send(flow, bytes("x")));
                 raises(BarewireException.Closed.class, () -> client.next());
                 client.close();
+                // On the thread that takes events, which ends by itself.
+                Client other = Client.attach("other");
+                other.call(other.connect(address).join(), bytes("x"), null).thenRun(other::close);
+                raises(BarewireException.Closed.class, () -> check(other.next(Duration.ofSeconds(10)) != null, "it is closed"));
             }
             case "flat" -> flat();
             case "close_calling" -> closeCalling();
@@ -310,7 +427,7 @@ public final class Conformance {
     }
 
     /** Runs it. */
-    public static void main(String[] args) throws IOException, InterruptedException {
+    public static void main(String[] args) throws IOException, InterruptedException, ReflectiveOperationException {
         if (args[0].equals("serve")) {
             serve(Integer.parseInt(args[1]));
         } else {

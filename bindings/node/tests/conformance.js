@@ -2,6 +2,7 @@
 // The Node side of bindings/conformance: `serve PORT`, or `run ADDRESS KIND KEY=VALUE...`.
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
+const { setTimeout: sleep, setImmediate: turn } = require('node:timers/promises');
 const barewire = require('..');
 const { CLOSED, Client } = barewire;
 
@@ -102,6 +103,81 @@ class Run {
   async deadline() {
     const flow = await this.connect();
     await assert.rejects(this.client.call(flow, 'hold', { timeoutMs: this.number('timeout_ms') }), barewire.TimeoutError);
+  }
+
+  async deadlines() {
+    const flow = await this.connect();
+    const calls = Array.from({ length: this.number('count') }, () =>
+      assert.rejects(this.client.call(flow, 'hold', { timeoutMs: this.number('timeout_ms') }), barewire.TimeoutError),
+    );
+    await Promise.all(calls);
+  }
+
+  async both_ways() {
+    const flow = await this.connect();
+    const data = pattern(this.number('size'), 0);
+    const reads = async () => {
+      for (let n = 0; n < this.number('count'); n += 1) assert((await this.must('message')).data.equals(data));
+    };
+    const read = reads();
+    for (let n = 0; n < this.number('count'); n += 1) {
+      await this.client.send(flow, data);
+      if (n % 64 === 0) await turn();
+    }
+    await read;
+  }
+
+  async peer_killed_sending() {
+    const flow = await this.connect();
+    const data = pattern(this.number('size'), 0);
+    await this.client.send(flow, 'x');
+    await this.must('message');
+    console.log('connected');
+    await once(process.stdin, 'data');
+    process.stdin.destroy();
+    // The peer stands still.
+    assert.throws(() => {
+      for (;;) this.client.trySend(flow, data);
+    }, barewire.FullError);
+    console.log('full');
+    const sends = async () => {
+      for (;;) await this.client.send(flow, data);
+    };
+    // No such flow, or it is closing.
+    await assert.rejects(sends(), (e) => e.code === -6 || e.code === -7);
+  }
+
+  async close_unread() {
+    const flow = await this.connect();
+    const data = pattern(this.number('size'), 0);
+    for (let n = 0; n <= this.number('count'); n += 1) await this.client.send(flow, data);
+    await this.must('message');
+    await sleep(100);
+    const reads = async () => {
+      for (;;) {
+        const event = await this.client.next();
+        assert(event.kind !== 'message' || event.data.equals(data));
+      }
+    };
+    const read = assert.rejects(reads(), barewire.ClosedError);
+    await turn();
+    this.client.close();
+    await read;
+    await assert.rejects(this.client.next(), barewire.ClosedError);
+  }
+
+  async connect_cancelled() {
+    for (let n = 0; n < this.number('count'); n += 1) {
+      const control = new AbortController();
+      const attempt = this.client.connect(this.address, { signal: control.signal });
+      const done = attempt.then((flow) => this.client.reset(flow), (e) => assert.equal(e.name, 'AbortError'));
+      for (let i = 0; i < n % 30; i += 1) await turn();
+      control.abort();
+      await done;
+    }
+    console.log('cancelled');
+    await once(process.stdin, 'data');
+    process.stdin.destroy();
   }
 
   async failure() {

@@ -112,6 +112,11 @@ fn listen_start(py: Python<'_>, client: usize, udp_port: u16, token: u64) -> PyR
     call(py, || bw_listen(at(client), udp_port, token))
 }
 
+#[pyfunction]
+fn unlisten(py: Python<'_>, client: usize, udp_port: u16) -> PyResult<c_int> {
+    call(py, || bw_unlisten(at(client), udp_port))
+}
+
 fn parse(remote: &str, unordered: bool) -> PyResult<(BwAddr, BwConnectOptions)> {
     let text = c_text(remote)?;
     let mut addr = BwAddr::default();
@@ -301,6 +306,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(close_wait, m)?,
         wrap_pyfunction!(listen, m)?,
         wrap_pyfunction!(listen_start, m)?,
+        wrap_pyfunction!(unlisten, m)?,
         wrap_pyfunction!(connect, m)?,
         wrap_pyfunction!(connect_start, m)?,
         wrap_pyfunction!(cancel, m)?,

@@ -2,6 +2,7 @@
 
 import sys
 import threading
+import time
 
 import barewire
 from barewire import Closed, Kind
@@ -105,6 +106,83 @@ class Run:
 
     def deadline(self) -> None:
         raises(TimeoutError, self.client.call, self.connect(), b"hold", timeout=self.number("timeout_ms") / 1000)
+
+    def deadlines(self) -> None:
+        flow = self.connect()
+        within = self.number("timeout_ms") / 1000
+        asked = {self.client.request(flow, b"hold", timeout=within) for _ in range(self.number("count"))}
+        while asked:
+            event = self.client.next(timeout=30)
+            assert event is not None and event.kind == Kind.UNANSWERED and event.reason == 1
+            asked.remove(event.token)
+
+    def both_ways(self) -> None:
+        flow, data, read = self.connect(), pattern(self.number("size"), 0), []
+
+        def reads() -> None:
+            for _ in range(self.number("count")):
+                assert must(self.client, Kind.MESSAGE).data == data
+            read.append(True)
+
+        reader = threading.Thread(target=reads)
+        reader.start()
+        for _ in range(self.number("count")):
+            self.client.send(flow, data)
+        reader.join()
+        assert read
+
+    def peer_killed_sending(self) -> None:
+        flow, data = self.connect(), pattern(self.number("size"), 0)
+        self.client.send(flow, b"x")
+        must(self.client, Kind.MESSAGE)
+        print("connected", flush=True)
+        sys.stdin.readline()
+        # The peer stands still.
+        try:
+            while True:
+                self.client.try_send(flow, data)
+        except barewire.Full:
+            print("full", flush=True)
+        try:
+            while True:
+                self.client.send(flow, data)
+        except barewire.BarewireError as e:
+            # No such flow, or it is closing.
+            assert e.code in (-6, -7), e
+
+    def close_unread(self) -> None:
+        flow, data, ended = self.connect(), pattern(self.number("size"), 0), []
+        for _ in range(self.number("count") + 1):
+            self.client.send(flow, data)
+        must(self.client, Kind.MESSAGE)
+        time.sleep(0.1)
+
+        def reads() -> None:
+            try:
+                while True:
+                    event = self.client.next()
+                    assert event is None or event.kind != Kind.MESSAGE or event.data == data
+            except barewire.HandleError:
+                ended.append(True)
+
+        reader = threading.Thread(target=reads)
+        reader.start()
+        self.client.close()
+        reader.join()
+        assert ended
+        raises(barewire.HandleError, self.client.next)
+
+    def connect_cancelled(self) -> None:
+        for n in range(self.number("count")):
+            try:
+                self.client.reset(self.client.connect(self.address, timeout=n % 2 / 1000))
+            except TimeoutError:
+                pass
+        # What opens late is ended when its event is taken.
+        while self.client.next(timeout=0.5) is not None:
+            pass
+        print("cancelled", flush=True)
+        sys.stdin.readline()
 
     def failure(self) -> None:
         e = raises(barewire.Failure, self.client.call, self.connect(), b"fail", timeout=60)

@@ -102,6 +102,99 @@ class Run:
         flow = await self.connect()
         await raises(TimeoutError, self.client.call(flow, b"hold", timeout=self.number("timeout_ms") / 1000))
 
+    async def deadlines(self) -> None:
+        flow = await self.connect()
+        within = self.number("timeout_ms") / 1000
+        calls = (raises(TimeoutError, self.client.call(flow, b"hold", timeout=within)) for _ in range(self.number("count")))
+        await asyncio.wait_for(asyncio.gather(*calls), 30)
+
+    async def both_ways(self) -> None:
+        flow, data = await self.connect(), pattern(self.number("size"), 0)
+
+        async def reads() -> None:
+            for _ in range(self.number("count")):
+                assert (await self.must(Kind.MESSAGE)).data == data
+
+        reader = asyncio.create_task(reads())
+        for n in range(self.number("count")):
+            await self.client.send(flow, data)
+            if n % 64 == 0:
+                await asyncio.sleep(0)
+        await reader
+
+    async def peer_killed_sending(self) -> None:
+        flow, data = await self.connect(), pattern(self.number("size"), 0)
+        await self.client.send(flow, b"x")
+        await self.must(Kind.MESSAGE)
+        print("connected", flush=True)
+        await line()
+        # The peer stands still.
+        try:
+            while True:
+                self.client.try_send(flow, data)
+        except barewire.Full:
+            print("full", flush=True)
+        try:
+            while True:
+                await self.client.send(flow, data)
+        except barewire.BarewireError as e:
+            # No such flow, or it is closing.
+            assert e.code in (-6, -7), e
+
+    async def close_unread(self) -> None:
+        flow, data = await self.connect(), pattern(self.number("size"), 0)
+        for _ in range(self.number("count") + 1):
+            await self.client.send(flow, data)
+        await self.must(Kind.MESSAGE)
+        await asyncio.sleep(0.1)
+
+        async def reads() -> None:
+            while True:
+                event = await self.client.next()
+                assert event.kind != Kind.MESSAGE or event.data == data
+
+        reader = asyncio.create_task(raises(barewire.HandleError, reads()))
+        self.client.close()
+        await reader
+
+    async def connect_and_reset(self) -> None:
+        flow = await self.connect()
+        # Whatever becomes of this task.
+        await asyncio.shield(self.client.reset(flow))
+
+    async def given_up(self, n: int, work) -> bool:
+        """Cancels it after some turns of the loop. False: it was done before."""
+        task = asyncio.create_task(work)
+        for turn in range(n % 40):
+            await asyncio.sleep(0 if turn % 8 else 0.00005)
+        task.cancel()
+        try:
+            await task
+            return False
+        except asyncio.CancelledError:
+            return True
+
+    async def connect_cancelled(self) -> None:
+        for n in range(self.number("count")):
+            await self.given_up(n, self.connect_and_reset())
+        for n in range(20):
+            udp_port = 2000 + n
+            if not await self.given_up(n, self.client.listen(udp_port)):
+                continue
+            # It is free again before long.
+            async with Client("other") as other:
+                for _ in range(500):
+                    try:
+                        await other.listen(udp_port)
+                        break
+                    except barewire.BarewireError as e:
+                        assert e.code == -14, e
+                        await asyncio.sleep(0.01)
+                else:
+                    raise AssertionError(f"UDP port {udp_port} stays taken")
+        print("cancelled", flush=True)
+        await line()
+
     async def failure(self) -> None:
         e = await raises(barewire.Failure, self.client.call(await self.connect(), b"fail", timeout=60))
         assert (e.code, e.text) == (7, "as asked")

@@ -142,6 +142,114 @@ func (s scenario) flat(client *barewire.Client) {
 	}
 }
 
+func (s scenario) deadlines(client *barewire.Client) {
+	flow, ended := s.connect(client), make(chan error)
+	end := time.Now().Add(time.Duration(s.number("timeout_ms", 1)) * time.Millisecond)
+	within, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	count := s.number("count", 1)
+	for n := 0; n < count; n++ {
+		go func() {
+			_, err := client.Call(within, flow, []byte("hold"))
+			ended <- err
+		}()
+	}
+	for n := 0; n < count; n++ {
+		err := <-ended
+		check(errors.Is(err, context.DeadlineExceeded), fmt.Sprint("the deadline, not ", err))
+	}
+}
+
+func (s scenario) bothWays(client *barewire.Client) {
+	flow, data, read := s.connect(client), pattern(s.number("size", 1), 0), make(chan bool)
+	go func() {
+		for n := 0; n < s.number("count", 1); n++ {
+			check(bytes.Equal(next(client, barewire.Message).Data, data), "echoes come")
+		}
+		close(read)
+	}()
+	for n := 0; n < s.number("count", 1); n++ {
+		mustDo(client.Send(context.Background(), flow, data))
+	}
+	<-read
+}
+
+func (s scenario) peerKilledSending(client *barewire.Client) {
+	flow, data := s.connect(client), pattern(s.number("size", 1), 0)
+	mustDo(client.Send(context.Background(), flow, []byte("x")))
+	next(client, barewire.Message)
+	fmt.Println("connected")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	// The peer stands still.
+	for client.TrySend(flow, data) == nil {
+	}
+	fmt.Println("full")
+	var err error
+	for err == nil {
+		err = client.Send(context.Background(), flow, data)
+	}
+	check(errors.Is(err, barewire.ErrNoFlow) || errors.Is(err, barewire.ErrClosing), fmt.Sprint("the flow has ended, not ", err))
+}
+
+func (s scenario) closeUnread(client *barewire.Client) {
+	flow, data, ended := s.connect(client), pattern(s.number("size", 1), 0), make(chan error)
+	for n := 0; n <= s.number("count", 1); n++ {
+		mustDo(client.Send(context.Background(), flow, data))
+	}
+	next(client, barewire.Message)
+	time.Sleep(100 * time.Millisecond)
+	go func() {
+		for {
+			event, err := client.Next(context.Background())
+			if err != nil {
+				ended <- err
+				return
+			}
+			check(event.Kind != barewire.Message || bytes.Equal(event.Data, data), "what was sent, or an error")
+		}
+	}()
+	mustDo(client.Close())
+	check(errors.Is(<-ended, barewire.ErrClosed), "the reader was ended")
+	_, err := client.Next(context.Background())
+	check(errors.Is(err, barewire.ErrClosed), fmt.Sprint("closed, not ", err))
+}
+
+func (s scenario) connectCancelled(client *barewire.Client) {
+	for n := 0; n < s.number("count", 1); n++ {
+		within, cancel := context.WithCancel(context.Background())
+		after := time.AfterFunc(time.Duration(n*7%400)*time.Microsecond, cancel)
+		flow, err := client.Connect(within, s.address, nil)
+		check(err == nil || errors.Is(err, context.Canceled), fmt.Sprint("connected, or given up, not ", err))
+		if err == nil {
+			mustDo(client.CloseFlow(flow))
+		}
+		after.Stop()
+		cancel()
+	}
+	for n := 0; n < 20; n++ {
+		within, cancel := context.WithCancel(context.Background())
+		after := time.AfterFunc(time.Duration(n*3%100)*time.Microsecond, cancel)
+		port := uint16(2000 + n)
+		if client.Listen(within, port) != nil {
+			// It is free again before long.
+			other := must(barewire.Attach("other", ""))
+			for try := 0; ; try++ {
+				err := other.Listen(context.Background(), port)
+				if err == nil {
+					break
+				}
+				check(errors.Is(err, barewire.ErrPortTaken) && try < 500, fmt.Sprint("the port is free, not ", err))
+				time.Sleep(10 * time.Millisecond)
+			}
+			mustDo(other.Close())
+		}
+		after.Stop()
+		cancel()
+	}
+	fmt.Println("cancelled")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
 func run(address, kind string, given map[string]string) {
 	s := scenario{address, given}
 	ctx := context.Background()
@@ -177,6 +285,16 @@ func run(address, kind string, given map[string]string) {
 		defer cancel()
 		_, err := client.Call(within, s.connect(client), []byte("hold"))
 		check(errors.Is(err, context.DeadlineExceeded), fmt.Sprint("the deadline, not ", err))
+	case "deadlines":
+		s.deadlines(client)
+	case "both_ways":
+		s.bothWays(client)
+	case "peer_killed_sending":
+		s.peerKilledSending(client)
+	case "close_unread":
+		s.closeUnread(client)
+	case "connect_cancelled":
+		s.connectCancelled(client)
 	case "failure":
 		_, err := client.Call(ctx, s.connect(client), []byte("fail"))
 		var failure *barewire.Failure

@@ -11,6 +11,7 @@ captured market data, and `barewire.runs` what was measured.
 from __future__ import annotations
 
 import enum
+import threading
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -138,6 +139,9 @@ class Closed(enum.IntEnum):
     LOCAL_RESET = 6
 
 
+# How long a call that waits for room keeps the one place for waiting, and naps while another thread has it.
+_TURN = 0.001
+_NAP = 0.0001
 _DEADLINE = 1
 _WITH_HEAD = (Kind.REQUEST, Kind.RESPONSE, Kind.FAILURE)
 
@@ -161,10 +165,16 @@ def _ms(timeout: float | None) -> int:
 
 
 class Client:
-    """A channel to the daemon. Threads may share it, one of them waiting for events at a time."""
+    """A channel to the daemon. Threads may share it. Events are for one of them at a time: `next` waits while another one is in `next` or
+    `call`, and `call` is refused. A `send` that waits for room leaves them to it."""
 
     def __init__(self, name: str = "python", socket: str | None = None, *, calls_max: int = 1024) -> None:
         self._kept: deque[tuple] = deque()
+        # Who takes events for the program.
+        self._reader = threading.Lock()
+        # Who waits in the library, where there is one place: the reader, or a call that waits for room. Held until an event is kept, so
+        # that a reader finds it.
+        self._turn = threading.Lock()
         self._closing = False
         self._closed = False
         try:
@@ -218,8 +228,11 @@ class Client:
 
     def request(self, flow: int, data, *, timeout: float | None) -> int:
         """Asks. An event of kind RESPONSE, FAILURE or UNANSWERED follows, with this number as its token."""
+        return self._request(False, flow, data, timeout)
+
+    def _request(self, reads: bool, flow: int, data, timeout: float | None) -> int:
         us = 0 if timeout is None else max(1, int(timeout * 1e6))
-        return self._patiently(timeout, flow, _native.request, flow, data, us)
+        return self._patiently(timeout, flow, _native.request, flow, data, us, reads=reads)
 
     def cancel(self, request: int) -> bool:
         """Gives a request up, and tells the server. False: it was over."""
@@ -227,9 +240,11 @@ class Client:
 
     def call(self, flow: int, data, *, timeout: float | None) -> bytes:
         """Asks, and waits for the answer; other events stay for `next`. `TimeoutError`, `Failure`, `FlowEnded`."""
-        asked = self.request(flow, data, timeout=timeout)
+        if not self._reader.acquire(blocking=False):
+            raise BarewireError(_BUSY, "another thread takes events, and would take the answer")
         aside: list[tuple] = []
         try:
+            asked = self._request(True, flow, data, timeout)
             while True:
                 told = self._wait(None)
                 if told is None:
@@ -240,6 +255,7 @@ class Client:
                 return self._answer(self._event(told))
         finally:
             self._kept.extendleft(reversed(aside))
+            self._reader.release()
 
     @staticmethod
     def _answer(event: Event) -> bytes:
@@ -260,9 +276,22 @@ class Client:
         self._patiently(timeout, request.flow, _native.fail, request.flow, request.token, code, why)
 
     def _wait(self, timeout: float | None) -> tuple | None:
-        if self._kept:
-            return self._kept.popleft()
-        return self._do_wait(timeout)
+        """The next event, for the reader. None also when a signal came."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            # A call that waits for room has the turn for a moment only, and leaves it to a reader.
+            with self._turn:
+                if self._kept:
+                    return self._kept.popleft()
+                try:
+                    return self._do_wait(None if end is None else max(0.0, end - time.monotonic()))
+                except BarewireError as e:
+                    # Another thread is inside, as in `connect`.
+                    if e.code != _BUSY:
+                        raise
+            if end is not None and time.monotonic() >= end:
+                return None
+            time.sleep(_NAP)
 
     def _do_wait(self, timeout: float | None) -> tuple | None:
         if self._closing:
@@ -285,15 +314,21 @@ class Client:
     def next(self, timeout: float | None = None) -> Event | None:
         """The next event, waiting for it (None: for ever). None when the time was over."""
         end = None if timeout is None else time.monotonic() + timeout
-        while True:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            told = self._wait(left)
-            if told is not None:
-                return self._event(told)
-            if left == 0.0:
-                return None
+        if not self._reader.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX)):
+            return None
+        try:
+            while True:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                told = self._wait(left)
+                if told is not None:
+                    return self._event(told)
+                if left == 0.0:
+                    return None
+        finally:
+            self._reader.release()
 
-    def _patiently(self, timeout: float | None, flow: int, work, *args):
+    def _patiently(self, timeout: float | None, flow: int, work, *args, reads: bool = False):
+        """Tries again while there is no room. `reads`: this thread is the reader."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
@@ -304,14 +339,21 @@ class Client:
                 left = None if end is None else end - time.monotonic()
                 if left is not None and left <= 0:
                     raise
-                if e.code == _BUSY:
-                    # Another thread is inside, as in `connect`.
-                    time.sleep(0.0001)
-                    continue
-            # What comes meanwhile is kept unread: it holds up those who sent it, and takes no memory of ours.
-            told = self._do_wait(left)
-            if told is not None and not (told[0] == Kind.WRITABLE and told[2] in (0, flow)):
-                self._kept.append(told)
+                busy = e.code == _BUSY
+            # Another thread that takes events takes the word that there is room, too: so this one looks again before long.
+            if busy or (self._reader.locked() and not reads) or not self._turn.acquire(blocking=False):
+                time.sleep(_NAP)
+                continue
+            try:
+                told = self._do_wait(_TURN if left is None else min(left, _TURN))
+                # What comes meanwhile is kept unread: it holds up those who sent it, and takes no memory of ours.
+                if told is not None and not (told[0] == Kind.WRITABLE and told[2] in (0, flow)):
+                    self._kept.append(told)
+            except BarewireError as e:
+                if e.code != _BUSY:
+                    raise
+            finally:
+                self._turn.release()
 
     def wake(self) -> None:
         """Ends a wait of another thread in `next`: it gets an event of kind WOKEN."""

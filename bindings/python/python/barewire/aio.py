@@ -51,6 +51,8 @@ _CONNECT_TEXTS = (
 )
 _PORT_TAKEN = -14
 _NEVER_MS = 2**31 - 1
+# How soon to look again whether the ring of requests, found full, has room: nothing becomes readable then.
+_RING_CHECK_MS = 1
 
 
 def _not_connected(reason: int) -> BarewireError:
@@ -69,6 +71,8 @@ class Client:
         self._writers: list[asyncio.Future[None]] = []
         self._asked: dict[int, asyncio.Future[bytes]] = {}
         self._opening: dict[int, asyncio.Future[int]] = {}
+        # Ports that were given up before the daemon had answered, by token.
+        self._unwanted: dict[int, int] = {}
         self._tokens = 0
         self._ended: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -109,13 +113,22 @@ class Client:
             return
         try:
             _native.disarm(self._ticket)
+            looked, left_ms = False, _NEVER_MS
             while True:
                 told = _native.next_event(self._ticket)
                 if told is not None:
                     self._dispatch(told)
+                    looked = False
                 elif self._ended is not None or _native.arm(self._ticket):
                     break
-            left_ms = _NEVER_MS if self._ended is not None else _native.sleep_max_ms(self._ticket)
+                elif looked:
+                    # No event, and no sleep: it waits for room in the ring. The loop is others' meanwhile.
+                    left_ms = _RING_CHECK_MS
+                    break
+                else:
+                    looked = True
+            if self._ended is None:
+                left_ms = min(left_ms, _native.sleep_max_ms(self._ticket))
         except _native.Error as e:
             if e.args[0] == _BUSY:
                 self._kick()
@@ -144,11 +157,17 @@ class Client:
 
     def _dispatch(self, told: tuple) -> None:
         kind, reason, flow, token = told[:4]
-        if kind in (Kind.CONNECTED, Kind.LISTENING):
-            self._opened(token, lambda to: to.set_result(flow))
+        if kind == Kind.CONNECTED:
+            if not self._opened(token, lambda to: to.set_result(flow)):
+                self._quietly(_native.reset, flow)
+        elif kind == Kind.LISTENING:
+            udp_port = self._unwanted.pop(token, None)
+            if not self._opened(token, lambda to: to.set_result(flow)) and udp_port is not None:
+                self._quietly(_native.unlisten, udp_port)
         elif kind == Kind.CONNECT_FAILED:
             self._opened(token, lambda to: to.set_exception(_not_connected(reason)))
         elif kind == Kind.LISTEN_FAILED:
+            self._unwanted.pop(token, None)
             self._opened(token, lambda to: to.set_exception(BarewireError(_PORT_TAKEN, "the UDP port is taken")))
         elif kind == Kind.WRITABLE:
             for waiter in self._writers:
@@ -168,10 +187,20 @@ class Client:
                 reader.set_result(None)
                 return
 
-    def _opened(self, token: int, settle) -> None:
+    def _opened(self, token: int, settle) -> bool:
+        """Tells who waits for it. False: nobody does any more."""
         to = self._opening.pop(token, None)
-        if to is not None and not to.done():
-            settle(to)
+        if to is None or to.done():
+            return False
+        settle(to)
+        return True
+
+    def _quietly(self, work, *args) -> None:
+        """Takes something back: what is the matter, the next event says."""
+        try:
+            work(self._ticket, *args)
+        except _native.Error:
+            pass
 
     def _answered(self, told: tuple) -> None:
         kind, reason, _, token, message = told[:5]
@@ -208,17 +237,25 @@ class Client:
                     raise
                 await asyncio.sleep(0)
 
-    async def _open(self, work, *args) -> int:
+    async def _open(self, undo, work, *args) -> int:
+        """Starts what the daemon answers by an event, and waits for that. `undo` takes back what comes of it when nobody waits any more."""
         self._tokens += 1
         token = self._tokens
         to = self._opening[token] = self._loop.create_future()
+        asked = False
         try:
             await self._patiently(work, *args, token)
+            asked = True
             self._kick()
             return await to
         except asyncio.CancelledError:
-            if self._ended is None:
-                _native.cancel(self._ticket, token)
+            if asked and self._ended is None:
+                # The answer may have come in the turn in which the task was cancelled.
+                if to.done() and not to.cancelled():
+                    if to.exception() is None:
+                        undo(token, to.result())
+                else:
+                    undo(token, None)
                 self._kick()
             raise
         finally:
@@ -228,11 +265,25 @@ class Client:
 
     async def listen(self, udp_port: int) -> None:
         """Asks for connections on a UDP port."""
-        await self._open(_native.listen_start, udp_port)
+
+        def undo(token: int, there: int | None) -> None:
+            if there is None:
+                self._unwanted[token] = udp_port
+            else:
+                self._quietly(_native.unlisten, udp_port)
+
+        await self._open(undo, _native.listen_start, udp_port)
 
     async def connect(self, remote: str, *, ordered: bool = True) -> int:
         """Opens a flow to an address such as 10.0.0.2:888."""
-        return await self._open(_native.connect_start, remote, not ordered)
+
+        def undo(token: int, flow: int | None) -> None:
+            if flow is None:
+                self._quietly(_native.cancel, token)
+            else:
+                self._quietly(_native.reset, flow)
+
+        return await self._open(undo, _native.connect_start, remote, not ordered)
 
     def try_send(self, flow: int, data) -> None:
         """Queues a message; `Full` while there is no room."""

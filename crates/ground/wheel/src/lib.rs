@@ -147,13 +147,14 @@ impl Timers {
         }
     }
 
-    /// Whether any tick has to be looked at. One comparison on the path of every duty cycle.
+    /// Whether any tick has to be looked at, or has more owners than were taken. Two comparisons on the path of every duty cycle.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
-        now.as_nanos() >> TICK_SHIFT >= self.cursor
+        now.as_nanos() >> TICK_SHIFT >= self.cursor || self.heads[FIRING] != NONE
     }
 
-    /// Takes one owner whose deadline has come; call until `None`.
+    /// Takes one owner whose deadline has come; call until `None`, or again later: [`next_deadline`](Self::next_deadline) does not
+    /// forget the others.
     pub fn pop_due(&mut self, now: Instant) -> Option<u32> {
         let now_tick = now.as_nanos() >> TICK_SHIFT;
         loop {
@@ -201,6 +202,10 @@ impl Timers {
     pub fn next_deadline(&self) -> Option<Instant> {
         if self.armed == 0 {
             return None;
+        }
+        if self.heads[FIRING] != NONE {
+            // The slot that they were in has come.
+            return Some(Instant::from_nanos(self.cursor.saturating_sub(1) << TICK_SHIFT));
         }
         let start = (self.cursor % SLOTS as u64) as usize;
         let words = SLOTS / 64;
@@ -270,6 +275,37 @@ mod tests {
         t.arm(1, ms(20));
         t.disarm(1);
         assert!(t.pop_due(ms(99)).is_none());
+    }
+
+    #[test]
+    fn who_shares_a_tick_is_due_until_taken() {
+        let mut t = Timers::new(5);
+        let at = Instant::from_nanos(40 * TICK_NS - 5);
+        for id in 0..4 {
+            t.arm(id, at + Duration::from_nanos(u64::from(id)));
+        }
+        t.arm(4, at + Duration::from_nanos(30 * TICK_NS));
+        let now = Instant::from_nanos(40 * TICK_NS);
+        let mut fired = Vec::new();
+        for left in (0..4).rev() {
+            assert!(t.is_due(now));
+            fired.extend(t.pop_due(now));
+            // Who takes one and goes to sleep is woken at once.
+            let next = t.next_deadline().unwrap();
+            assert_eq!(next <= now, left > 0, "{left} of the tick are left");
+        }
+        fired.sort_unstable();
+        assert_eq!(fired, [0, 1, 2, 3]);
+        assert!(!t.is_due(now));
+        // One that is armed anew meanwhile waits for its own tick, and one that is disarmed is not due.
+        let later = at + Duration::from_nanos(60 * TICK_NS);
+        t.arm(0, later);
+        t.arm(1, later);
+        let now = later + Duration::from_nanos(TICK_NS);
+        assert!(t.pop_due(now).is_some() && t.pop_due(now).is_some());
+        t.disarm(0);
+        t.disarm(1);
+        assert_eq!((t.is_due(now), t.next_deadline()), (false, None));
     }
 
     #[test]

@@ -75,6 +75,19 @@ impl Calls {
         self.attempts.keys().map(|n| ConnectId(*n)).collect()
     }
 
+    /// The attempts whose answer will be an event with this token, in the order in which they were made.
+    pub(crate) fn told_with(&self, token: u64) -> Vec<ConnectId> {
+        let with = self.attempts.iter().filter(|(_, a)| a.fate == Fate::Told(token));
+        let mut with: Vec<_> = with.map(|(n, _)| ConnectId(*n)).collect();
+        with.sort_unstable();
+        with
+    }
+
+    /// Whether somebody listens on a UDP port, or has asked to.
+    pub(crate) fn listens_on(&self, udp_port: u16) -> bool {
+        self.listening.contains(&udp_port) || self.listens.iter().any(|l| l.udp_port == udp_port)
+    }
+
     /// The answer to an attempt that is waited for, once.
     pub(crate) fn answer(&mut self, id: ConnectId) -> Option<Result<FlowId, ConnectFailure>> {
         let answer = self.attempts.get(&id.0)?.answer?;
@@ -253,5 +266,32 @@ fn cancelled(token: Option<u64>, flow: FlowId) -> Verdict {
     match token {
         Some(token) => Verdict::Tell(Event::ConnectFailed { flow, token, reason: ConnectFailure::Cancelled }),
         None => Verdict::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_attempts_with_one_token_those_without_an_answer_can_be_given_up() {
+        let (mut calls, mut owed) = (Calls::default(), VecDeque::new());
+        let flow = FlowId::from_raw;
+        let ends = || "10.0.0.1:9".parse().unwrap();
+        let numbers: Vec<u64> = (0..4).map(|_| calls.next()).collect();
+        let fates = [Fate::Told(7), Fate::Told(7), Fate::Told(8), Fate::Waited];
+        let ids: Vec<_> = numbers.iter().zip(fates).map(|(n, fate)| calls.connects(*n, fate)).collect();
+        assert_eq!(calls.told_with(7), ids[..2]);
+        // The second one is answered first.
+        let verdict = calls.connected(numbers[1], flow(1), ends(), ends(), &mut owed);
+        assert!(matches!(verdict, Verdict::Open(_, Some(Event::Connected { token: 7, .. }))));
+        assert_eq!(calls.told_with(7), ids[..1]);
+        assert!(calls.give_up(ids[0], true, &mut owed) && !calls.give_up(ids[1], true, &mut owed));
+        assert_eq!((calls.told_with(7), calls.told_with(8)), (vec![], vec![ids[2]]));
+        let verdict = calls.connect_failed(numbers[0], flow(2), ConnectFailure::Refused);
+        let Verdict::Tell(Event::ConnectFailed { token: 7, reason, .. }) = verdict else {
+            panic!("no event")
+        };
+        assert_eq!(reason, ConnectFailure::Cancelled);
     }
 }

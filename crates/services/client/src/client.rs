@@ -20,8 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[cfg(feature = "tokio")]
-mod later;
+mod ends;
 pub(crate) mod reattach;
 mod wait;
 
@@ -197,20 +196,6 @@ impl Client {
         Ok(())
     }
 
-    /// Takes no more connections on `udp_port`.
-    ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] when the ring is full.
-    pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
-        self.submit(&Request::Unlisten { udp_port })?;
-        self.calls.listening.retain(|p| *p != udp_port);
-        if let Some(steady) = &mut self.steady {
-            steady.unlistens(udp_port);
-        }
-        self.flush();
-        Ok(())
-    }
-
     /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows, with the token of `options`. What it
     /// gives is for [`cancel`](Self::cancel).
     ///
@@ -239,15 +224,6 @@ impl Client {
         Ok(id)
     }
 
-    /// Gives an attempt to connect up. [`Event::ConnectFailed`] follows, with
-    /// [`ConnectFailure::Cancelled`](crate::ConnectFailure::Cancelled); a flow that opens meanwhile is ended unseen. False, and
-    /// nothing done, when the attempt was answered already.
-    pub fn cancel(&mut self, attempt: ConnectId) -> bool {
-        let done = self.calls.give_up(attempt, true, &mut self.owed);
-        self.flush();
-        done
-    }
-
     fn submit(&mut self, request: &Request) -> Result<(), SendError> {
         self.submit_for(request, None, 0)
     }
@@ -258,12 +234,15 @@ impl Client {
         if self.steady.is_some() && self.is_detached() {
             return Err(SendError::DaemonGone);
         }
-        if self.channel.submit(request) {
+        // What had to wait for room goes first, or a port would be listened on before the one before let it go.
+        if self.owed.is_empty() && self.channel.submit(request) {
             return Ok(());
         }
         // Full: let the daemon see what is there.
+        self.submit_owed();
         self.channel.flush();
-        if self.channel.submit(request) {
+        self.submit_owed();
+        if self.owed.is_empty() && self.channel.submit(request) {
             return Ok(());
         }
         if self.channel.is_closed() {
@@ -308,6 +287,9 @@ impl Client {
     /// Whether something that was refused may go now; says so once, if `take`.
     #[cold]
     fn writable(&mut self, take: bool) -> Option<Event> {
+        if let Some(flow) = self.shares.next_moot(take) {
+            return Some(Event::Writable { flow: Some(flow) });
+        }
         if self.ring_was_full {
             if !self.channel.has_room() {
                 return None;
@@ -501,9 +483,11 @@ impl Client {
         let event = self.take_completion();
         if event.is_none() && self.steady.is_some() && self.channel.is_closed() {
             self.mourn();
-            return self.queued.pop_front();
+            if let Some(event) = self.queued.pop_front() {
+                return Some(event);
+            }
         }
-        if event.is_none() && self.shares.has_refusals() {
+        if event.is_none() && self.shares.has_refusals() && !self.channel.is_inherited() {
             return self.writable(true);
         }
         event
@@ -725,28 +709,5 @@ impl Client {
             self.owed.push_back(request);
             self.submit_owed();
         }
-    }
-
-    /// Closes a flow after everything sent on it was acknowledged; [`Event::Closed`] follows. One that is not there is passed
-    /// over.
-    ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] when the ring is full.
-    pub fn close(&mut self, flow: FlowId) -> Result<(), SendError> {
-        self.submit(&Request::Close { flow: flow.to_raw() })?;
-        self.shares.close(flow);
-        self.flush();
-        Ok(())
-    }
-
-    /// Ends a flow at once.
-    ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] when the ring is full.
-    pub fn reset(&mut self, flow: FlowId) -> Result<(), SendError> {
-        self.submit(&Request::Reset { flow: flow.to_raw() })?;
-        self.shares.close(flow);
-        self.flush();
-        Ok(())
     }
 }

@@ -160,8 +160,8 @@ pub enum Event {
         /// The peer's transport has all of it. False: the flow ended first.
         delivered: bool,
     },
-    /// There is room for what was refused with [`SendError::WouldBlock`](crate::SendError::WouldBlock). Once after a refusal,
-    /// or several in a row, of a flow; none for a flow that has ended.
+    /// There is room for what was refused with [`SendError::WouldBlock`](crate::SendError::WouldBlock), or its flow was closed or has ended,
+    /// as the next try says. Once after a refusal, or several in a row, of a flow.
     Writable {
         /// The flow whose message was refused; `None`: what was refused named none (a reservation, a listener, a connection).
         flow: Option<FlowId>,

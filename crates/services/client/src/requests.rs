@@ -7,7 +7,7 @@
 //! | 0 | version, 1 |
 //! | 1 | kind: 1 request, 2 response, 3 failure, 4 cancellation |
 //! | 2, 3 | code of a failure, else 0 |
-//! | 4 to 7 | request: microseconds until its deadline when it was sent, 0: none; else 0 |
+//! | 4 to 7 | request: microseconds until its deadline when it was sent, 0: none, or later than the field holds (71 minutes); else 0 |
 //! | 8 to 15 | number of the request, chosen by who asks |
 //!
 //! A deadline travels as time that is left, so the two clocks need not agree; time on the wire is not taken off.
@@ -80,8 +80,9 @@ impl Head {
     }
 
     pub fn request(id: u64, left: Option<Duration>) -> Head {
-        // One microsecond at least: zero says that there is no deadline.
-        let left_us = left.map_or(0, |left| u32::try_from(left.as_micros()).unwrap_or(u32::MAX).max(1));
+        // One microsecond at least: zero says that there is no deadline. So it is said of one that the field does not hold: an earlier one
+        // would have the server give up too soon, and this side's own deadline still tells it to stop.
+        let left_us = left.map_or(0, |left| u32::try_from(left.as_micros().max(1)).unwrap_or(0));
         Head { kind: Kind::Request, code: 0, left_us, id }
     }
 
@@ -514,7 +515,8 @@ impl ReplyTo {
 }
 
 impl Request {
-    /// Time until the caller's deadline when it sent the request; `None`: it waits for ever.
+    /// Time until the caller's deadline when it sent the request; `None`: it waits for ever, or for more than 71 minutes, and says when no
+    /// longer.
     pub fn left(&self) -> Option<Duration> {
         self.left
     }

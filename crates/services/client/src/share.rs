@@ -7,7 +7,8 @@
 //! - Set aside is one message and [`ASIDE_BYTES`] for each open flow with nothing under way, in all at most half of the messages
 //!   and an eighth of the bytes.
 //!
-//! Refusals are remembered by flow, and each is taken back once there is room for it.
+//! Refusals are remembered by flow, and each is taken back once there is room for it, or once its flow takes no more messages: who waits
+//! for room hears of both, and learns by trying again which it is.
 
 use crate::error::SendError;
 use barewire_transport::FlowId;
@@ -112,7 +113,9 @@ pub(crate) struct Shares {
     all: Totals,
     /// Flows with a refusal, in the order of refusals.
     refused: VecDeque<FlowId>,
-    /// A refusal of what names no flow: its bytes, or [`NONE`].
+    /// Flows with a refusal that closed or ended before there was room.
+    moot: VecDeque<FlowId>,
+    /// A refusal of what names no flow: its bytes (the fewest, of several), or [`NONE`].
     refused_nameless: u32,
     /// Something became free since refusals were last looked at.
     pub freed: bool,
@@ -124,9 +127,19 @@ impl Shares {
             flows: HashMap::default(),
             all: Totals { messages_max, messages: 0, idle: 0 },
             refused: VecDeque::new(),
+            moot: VecDeque::new(),
             refused_nameless: NONE,
             freed: false,
         }
+    }
+
+    /// In the place of these, which go with their flows: the refusals stay, and each is taken back.
+    pub(crate) fn anew(&mut self, messages_max: u32) {
+        let mut next = Shares::new(messages_max);
+        next.moot = self.moot.drain(..).chain(self.refused.drain(..)).collect();
+        next.refused_nameless = self.refused_nameless;
+        next.freed = true;
+        *self = next;
     }
 
     /// Messages whose fate is not told.
@@ -172,7 +185,15 @@ impl Shares {
         share.state = state;
         if std::mem::replace(&mut share.refused, NONE) != NONE {
             self.refused.retain(|f| *f != flow);
+            self.moot.push_back(flow);
+            self.freed = true;
         }
+    }
+
+    /// Whether more may be sent on it; `None`: it is not there, or has ended.
+    pub(crate) fn is_open(&self, flow: FlowId) -> Option<bool> {
+        let state = self.flows.get(&flow)?.state;
+        (state != State::Ended).then_some(state == State::Open)
     }
 
     /// How many flows have not ended.
@@ -238,7 +259,7 @@ impl Shares {
     pub(crate) fn refuse(&mut self, flow: Option<FlowId>, len: u32) {
         let len = len.min(NONE - 1);
         match flow {
-            None => self.refused_nameless = len,
+            None => self.refused_nameless = self.refused_nameless.min(len),
             Some(flow) => {
                 if let Some(share) = self.flows.get_mut(&flow)
                     && std::mem::replace(&mut share.refused, len) == NONE
@@ -251,17 +272,25 @@ impl Shares {
 
     #[inline]
     pub(crate) fn has_refusals(&self) -> bool {
-        !self.refused.is_empty() || self.refused_nameless != NONE
+        !self.refused.is_empty() || self.refused_nameless != NONE || !self.moot.is_empty()
     }
 
-    /// The next refusal that there is room for now, if anything became free: the flow, or that it named none. `fits` says
-    /// whether the memory has a block for so many bytes, and how long that is. It is forgotten if `take`.
+    /// The next flow that closed or ended with a refusal. It is forgotten if `take`.
+    pub(crate) fn next_moot(&mut self, take: bool) -> Option<FlowId> {
+        if take { self.moot.pop_front() } else { self.moot.front().copied() }
+    }
+
+    /// The next refusal that there is room for now, if anything became free, or whose flow takes no more messages: the flow, or that it
+    /// named none. `fits` says whether the memory has a block for so many bytes, and how long that is. It is forgotten if `take`.
     pub(crate) fn next_writable(
         &mut self,
         room: Room,
         take: bool,
         mut fits: impl FnMut(u32) -> Option<u64>,
     ) -> Option<Option<FlowId>> {
+        if let Some(flow) = self.next_moot(take) {
+            return Some(Some(flow));
+        }
         if !self.freed {
             return None;
         }
@@ -371,9 +400,13 @@ mod tests {
         assert_eq!(shares.next_writable(room, false, fits), Some(Some(flow(1))));
         assert_eq!(shares.next_writable(room, true, fits), Some(Some(flow(1))));
         assert_eq!(shares.next_writable(room, true, fits), None);
-        // A flow that has ended is not writable again, and its messages come back all the same.
+        // Who waits for room on a flow that has ended hears of it once, and its messages come back all the same.
         assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::WouldBlock));
         shares.ended(flow(2));
+        assert!(shares.has_refusals() && shares.freed);
+        assert_eq!(shares.next_writable(room, false, fits), Some(Some(flow(2))));
+        assert_eq!(shares.next_writable(room, true, fits), Some(Some(flow(2))));
+        assert_eq!(shares.next_writable(room, true, fits), None);
         // Who closes it only now is late.
         shares.close(flow(2));
         assert_eq!(shares.begin(flow(2), 64, 64, room, false), Err(SendError::NoSuchFlow));
@@ -385,5 +418,47 @@ mod tests {
         shares.ended(flow(1));
         shares.ended(flow(3));
         assert_eq!((shares.all.idle, shares.flows.len(), shares.has_refusals()), (0, 0, false));
+    }
+
+    #[test]
+    fn who_waits_for_room_hears_of_the_end_of_its_flow_whatever_it_is() {
+        let room = Room { free: CAPACITY, capacity: CAPACITY };
+        let full = Room { free: 0, ..room };
+        type End = fn(&mut Shares);
+        let ends: [End; 4] = [
+            |s| s.close(flow(1)),
+            |s| s.ended(flow(1)),
+            |s| {
+                s.close(flow(1));
+                s.ended(flow(1));
+            },
+            |s| s.anew(4),
+        ];
+        for (n, end) in ends.into_iter().enumerate() {
+            let mut shares = Shares::new(4);
+            shares.open(flow(1));
+            shares.begin(flow(1), 64, 64, room, false).unwrap();
+            assert_eq!(shares.begin(flow(1), 64, 64, full, false), Err(SendError::WouldBlock));
+            end(&mut shares);
+            assert!(shares.has_refusals() && shares.freed, "{n}");
+            // Though nothing is free.
+            assert_eq!(shares.next_writable(full, true, |_| None), Some(Some(flow(1))), "{n}");
+            assert_eq!(shares.next_writable(full, true, |_| None), None, "{n}");
+            assert_ne!(shares.begin(flow(1), 64, 64, room, false), Ok(()));
+            assert!(!shares.has_refusals(), "{n}");
+        }
+    }
+
+    #[test]
+    fn of_several_refusals_without_a_flow_the_smallest_is_what_room_is_told_for() {
+        let mut shares = Shares::new(4);
+        let room = Room { free: 100, capacity: CAPACITY };
+        for len in [100, 1 << 20] {
+            shares.refuse(None, len);
+        }
+        shares.freed = true;
+        let fits = |len: u32| (len <= 100).then_some(128);
+        assert_eq!(shares.next_writable(room, true, fits), Some(None));
+        assert_eq!(shares.next_writable(room, true, fits), None);
     }
 }

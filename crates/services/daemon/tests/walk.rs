@@ -330,7 +330,6 @@ impl Walk {
                 assert_eq!(of.ended.replace(reason), None, "{flow:?} ends twice");
                 assert!(of.closed || reason != CloseReason::Local, "nobody closed it");
                 assert!(of.reset || reason != CloseReason::LocalReset, "nobody reset it");
-                self.models[c].refused.remove(&Some(flow));
                 self.count("ended");
             }
             Event::Writable { flow } => {

@@ -38,9 +38,21 @@ pub(crate) fn with<R>(
     })?
 }
 
+/// As [`with`], for a call that may take its time: others are told so meanwhile, and do not wait for it.
+fn with_at_length<R>(
+    client: *mut BwClient,
+    work: impl FnOnce(&mut Session) -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    CLIENTS.with_at_length(client.addr(), |session| {
+        let done = work(session);
+        session.after_call();
+        done
+    })?
+}
+
 /// A thread that waits is no longer waiting beside calls that would take its wake-ups.
 fn not_waited_on(session: &Session) -> Result<(), Failure> {
-    if session.waiting { Err(BW_ERR_BUSY.into()) } else { Ok(()) }
+    if session.is_waited_on() { Err(BW_ERR_BUSY.into()) } else { Ok(()) }
 }
 
 /// Negative: for ever.
@@ -102,7 +114,8 @@ pub unsafe extern "C" fn bw_client_attach(
 
 /// As bw_client_attach, for a client that outlives its daemon. When that is gone, no call but those that send, listen or connect gives
 /// BW_ERR_DAEMON_GONE: events say what became of flows and messages (BW_EVENT_DETACHED), bw_next_event and bw_wait_event look for a daemon
-/// every 50 ms, and BW_EVENT_REATTACHED says that there is one. A daemon must be there at first.
+/// every 50 ms, and BW_EVENT_REATTACHED says that there is one. Neither waits for one that does not answer: a thread of the library's asks.
+/// A daemon must be there at first.
 ///
 /// @return As bw_client_attach.
 ///
@@ -159,7 +172,7 @@ pub extern "C" fn bw_client_free(client: *mut BwClient) -> c_int {
     guard(|| {
         if !client.is_null() {
             // A thread that waits sleeps on what the client owns.
-            drop(CLIENTS.remove_unless(client.addr(), |s| s.waiting)?);
+            drop(CLIENTS.remove_unless(client.addr(), Session::is_waited_on)?);
         }
         Ok(0)
     })
@@ -266,7 +279,7 @@ pub extern "C" fn bw_listen_wait(client: *mut BwClient, udp_port: u16, token: u6
     guard(|| {
         let udp_port = Some(udp_port).filter(|p| *p != 0).ok_or(BW_ERR_INVALID)?;
         let timeout = timeout(timeout_ms).unwrap_or(FOR_EVER);
-        with(client, |s| {
+        with_at_length(client, |s| {
             s.client.listen_wait(udp_port, token, timeout).map_err(|e| match e {
                 ConnectWaitError::Failed(_) => BW_ERR_PORT_TAKEN.into(),
                 e => e.into(),
@@ -276,13 +289,14 @@ pub extern "C" fn bw_listen_wait(client: *mut BwClient, udp_port: u16, token: u6
     })
 }
 
-/// Takes no more connections on a UDP port; flows that it accepted stay.
+/// Takes no more connections on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
+/// the next one for the port.
 ///
-/// @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
+/// @return BW_OK, BW_ERR_DAEMON_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_unlisten(client: *mut BwClient, udp_port: u16) -> c_int {
     guard(|| {
-        with(client, |s| s.client.unlisten(udp_port).map_err(|e| s.full_or_gone(e)))?;
+        with(client, |s| Ok(s.client.unlisten(udp_port)?))?;
         Ok(0)
     })
 }
@@ -338,7 +352,7 @@ pub unsafe extern "C" fn bw_connect(
             return Err(BW_ERR_INVALID.into());
         }
         let options = ConnectOptions { token, ..options };
-        with(client, |s| s.connect(remote, &options).map_err(|e| s.full_or_gone(e)))?;
+        with(client, |s| s.client.connect(remote, &options).map_err(|e| s.full_or_gone(e)))?;
         Ok(0)
     })
 }
@@ -368,7 +382,9 @@ pub unsafe extern "C" fn bw_connect_wait(
             return Err(BW_ERR_INVALID.into());
         }
         let timeout = timeout(timeout_ms).unwrap_or(FOR_EVER);
-        let id = with(client, |s| s.client.connect_wait(remote, &options, timeout).map_err(Failure::from))?;
+        let id = with_at_length(client, |s| {
+            s.client.connect_wait(remote, &options, timeout).map_err(Failure::from)
+        })?;
         // SAFETY: this entry's contract.
         unsafe { put(flow, id.to_raw()) }?;
         Ok(0)
@@ -381,7 +397,7 @@ pub unsafe extern "C" fn bw_connect_wait(
 /// @return How many there were; those whose answer is an event already do not count. BW_ERR_HANDLE, BW_ERR_BUSY.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_cancel(client: *mut BwClient, token: u64) -> c_int {
-    guard(|| with(client, |s| Ok(c_int::try_from(s.cancel(token)).unwrap_or(c_int::MAX))))
+    guard(|| with(client, |s| Ok(c_int::try_from(s.client.cancel_all(token)).unwrap_or(c_int::MAX))))
 }
 
 /// Ends everything in good order, before bw_client_free: listens no more, closes every flow, and waits until the peers have
@@ -392,7 +408,7 @@ pub extern "C" fn bw_cancel(client: *mut BwClient, token: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_close_wait(client: *mut BwClient, timeout_ms: i32) -> c_int {
     guard(|| {
-        with(client, |s| {
+        with_at_length(client, |s| {
             not_waited_on(s)?;
             s.client.close_and_wait(timeout(timeout_ms).unwrap_or(FOR_EVER)).map_err(Failure::from)
         })?;
@@ -402,22 +418,22 @@ pub extern "C" fn bw_close_wait(client: *mut BwClient, timeout_ms: i32) -> c_int
 
 /// Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
 ///
-/// @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_close(client: *mut BwClient, flow: BwFlow) -> c_int {
     guard(|| {
-        with(client, |s| s.client.close(FlowId::from_raw(flow)).map_err(|e| s.full_or_gone(e)))?;
+        with(client, |s| Ok(s.client.close(FlowId::from_raw(flow))?))?;
         Ok(0)
     })
 }
 
 /// Ends a flow at once; BW_EVENT_CLOSED follows.
 ///
-/// @return BW_OK, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_reset(client: *mut BwClient, flow: BwFlow) -> c_int {
     guard(|| {
-        with(client, |s| s.client.reset(FlowId::from_raw(flow)).map_err(|e| s.full_or_gone(e)))?;
+        with(client, |s| Ok(s.client.reset(FlowId::from_raw(flow))?))?;
         Ok(0)
     })
 }
@@ -517,7 +533,8 @@ pub extern "C" fn bw_event_fd(client: *mut BwClient) -> c_int {
 
 /// Call it before a sleep on bw_event_fd. Lets the daemon see all that was queued.
 ///
-/// @return 1: sleep. 0: do not; there is an event already, or the daemon is gone.
+/// @return 1: sleep. 0: do not; there is an event already, or the daemon is gone, or the ring of requests is full, whose emptying makes
+///         nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_arm(client: *mut BwClient) -> c_int {
     guard(|| {

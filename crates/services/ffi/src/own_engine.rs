@@ -42,11 +42,27 @@ impl Drop for Folder {
     }
 }
 
-/// The engine and its threads, stopped on drop; peers are told.
-pub(crate) struct OwnEngine {
-    // Before the folder: it removes its socket itself.
-    engine: Daemon,
+/// The engine and its folder. The engine goes first: it removes its socket itself.
+struct Running {
+    _engine: Daemon,
     _folder: Folder,
+}
+
+/// The engine and its threads, stopped on drop; peers are told. In a child of the process that started it the drop does nothing: there are
+/// no threads to stop, and the folder and the link are the parent's.
+pub(crate) struct OwnEngine {
+    /// Taken by the drop.
+    running: Option<Running>,
+    socket: PathBuf,
+    process: u32,
+}
+
+impl Drop for OwnEngine {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.running.take());
+        }
+    }
 }
 
 impl OwnEngine {
@@ -74,12 +90,14 @@ impl OwnEngine {
         config.applications_max = 1;
         config.is_service = false;
         let engine = Daemon::start(&config).map_err(|e| Failure::new(BW_ERR_SYSTEM, e.to_string()))?;
-        Ok(OwnEngine { engine, _folder: folder })
+        let socket = engine.socket().to_owned();
+        let running = Some(Running { _engine: engine, _folder: folder });
+        Ok(OwnEngine { running, socket, process: std::process::id() })
     }
 
     /// Where its one application attaches.
     pub(crate) fn socket(&self) -> &Path {
-        self.engine.socket()
+        &self.socket
     }
 }
 

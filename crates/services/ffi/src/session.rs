@@ -7,12 +7,9 @@ use crate::error::{
 use crate::own_engine::OwnEngine;
 use crate::types::{self, BwBuf, BwEvent, BwMessage};
 use barewire_client::requests::{Answer, Asked, RequestId, Requests, Taken};
-use barewire_client::{
-    Client, ConnectId, ConnectOptions, Event, FlowId, Inbound, SendBuf, SendError, Sleeper, Waker,
-};
+use barewire_client::{Client, Event, FlowId, Inbound, SendBuf, SendError, Sleeper, Waker};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,8 +17,6 @@ use std::time::Duration;
 pub(crate) const OURS: u64 = 1 << 63;
 /// Looks in vain after which the doorbell is looked at: a daemon that was killed says nothing in the shared memory.
 const LOOKS: u32 = 256;
-/// How long a wait without a daemon sleeps before it looks for one again.
-const LOOK_FOR_DAEMON: Duration = Duration::from_millis(50);
 
 pub(crate) struct Session {
     pub client: Client,
@@ -32,13 +27,11 @@ pub(crate) struct Session {
     sleeper: Option<Arc<Sleeper>>,
     waker: Option<Waker>,
     /// A thread sleeps on it.
-    pub waiting: bool,
+    waiting: bool,
     /// The program wants a wait to end.
     woken: bool,
     /// Reservations that C holds, by their offset. A `bw_buf` is a name for one, and good for nothing once that is used up.
     reserved: HashMap<u32, SendBuf, BuildHasherDefault<OffsetHasher>>,
-    /// The attempts of `bw_connect`, by token, so that one can be cancelled.
-    connecting: Vec<(u64, ConnectId)>,
     /// Since `bw_requests`.
     pub requests: Option<Requests>,
     /// Of a client that outlives its daemon: the messages that C holds, by their offset, so that one of the daemon before is not taken for
@@ -90,7 +83,6 @@ impl Session {
             waiting: false,
             woken: false,
             reserved: HashMap::default(),
-            connecting: Vec::new(),
             requests: None,
             held: is_steady.then(HashMap::default),
             unconfirmed: None,
@@ -119,18 +111,9 @@ impl Session {
         self.reserved.remove(&buf.offset)
     }
 
-    pub(crate) fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<(), SendError> {
-        let id = self.client.connect(remote, options)?;
-        self.connecting.push((options.token, id));
-        Ok(())
-    }
-
-    /// Gives up the attempts with a token; says how many there were.
-    pub(crate) fn cancel(&mut self, token: u64) -> usize {
-        let (with, without) = self.connecting.drain(..).partition(|(t, _)| *t == token);
-        let with: Vec<_> = with;
-        self.connecting = without;
-        with.into_iter().filter(|(_, id)| self.client.cancel(*id)).count()
+    /// Whether a thread sleeps on it. In a child of the process that attached it there is none: threads stay behind.
+    pub(crate) fn is_waited_on(&self) -> bool {
+        self.waiting && !self.client.is_inherited()
     }
 
     /// The next event; never waits.
@@ -149,7 +132,7 @@ impl Session {
                 if !self.client.is_closed() {
                     return Ok(None);
                 }
-                if self.held.is_some() {
+                if self.client.is_steady() {
                     match self.outlive() {
                         Some(event) => return Ok(Some(event)),
                         None if self.client.is_detached() => return Ok(None),
@@ -219,7 +202,7 @@ impl Session {
             self.client.disarm();
             // Whoever rang is heard now.
             self.client.take_woken();
-        } else if self.waiting {
+        } else if self.is_waited_on() {
             // Of two that sleep, one would take what wakes the other.
             return Err(BW_ERR_BUSY.into());
         }
@@ -240,8 +223,8 @@ impl Session {
                 let sleeper = Arc::new(self.client.lonely_sleeper().map_err(failed)?);
                 self.waker = Some(self.client.waker().map_err(failed)?);
                 self.waiting = true;
-                let nap = left.map_or(LOOK_FOR_DAEMON, |left| left.min(LOOK_FOR_DAEMON));
-                return Ok(Step::Sleep(sleeper, Some(nap)));
+                let nap = self.client.reattach_nap();
+                return Ok(Step::Sleep(sleeper, Some(left.map_or(nap, |left| left.min(nap)))));
             }
             let Some(sleeper) = &self.sleeper else {
                 let failed = |e: std::io::Error| Failure::new(BW_ERR_SYSTEM, e.to_string());
@@ -358,11 +341,6 @@ impl Session {
 
     #[inline]
     fn in_numbers(&mut self, event: Event) -> Option<BwEvent> {
-        if let Event::Connected { token, .. } | Event::ConnectFailed { token, .. } = &event
-            && let Some(at) = self.connecting.iter().position(|(t, _)| t == token)
-        {
-            self.connecting.swap_remove(at);
-        }
         let event = match &mut self.requests {
             None => event,
             Some(requests) => match requests.take(&mut self.client, event) {

@@ -3,13 +3,18 @@
 //! A ticket is no address: its low bits name a slot, the rest say the how-manieth tenant of the slot it was given to. So a
 //! freed, stale or invented ticket finds nothing, where a pointer would have to be believed.
 
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, TryLockError};
+use std::time::Duration;
 
 /// Slots of a table, and so tenants at once.
 pub(crate) const SLOTS: usize = 1024;
 
-/// How often a patient call lets others go first before it gives up.
+/// How often a patient call lets others go first before it naps between its looks.
 const PATIENCE: u32 = 1000;
+/// How long it naps.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Why a ticket led nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +32,33 @@ struct Slot<T> {
     value: Option<Box<T>>,
 }
 
+/// A slot, and what is said of it without its lock.
+struct Guarded<T> {
+    slot: Mutex<Slot<T>>,
+    /// Who is inside takes its time.
+    at_length: AtomicBool,
+    /// The process whose threads are inside. In a child of it nobody is, and what they held there is never let go.
+    process: AtomicU32,
+}
+
+impl<T> Deref for Guarded<T> {
+    type Target = Mutex<Slot<T>>;
+    fn deref(&self) -> &Mutex<Slot<T>> {
+        &self.slot
+    }
+}
+
 pub(crate) struct Table<T> {
-    slots: [Mutex<Slot<T>>; SLOTS],
+    slots: [Guarded<T>; SLOTS],
+}
+
+/// A call that takes its time, until it is over or panics.
+struct AtLength<'a>(&'a AtomicBool);
+
+impl Drop for AtLength<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Odd, so that it is never a pointer to anything aligned, and never zero.
@@ -42,20 +72,48 @@ pub(crate) fn slot_of(ticket: usize) -> usize {
     (ticket >> 1) % SLOTS
 }
 
+impl<T> Guarded<T> {
+    /// Between two looks of a patient call; fails where it would not come to an end.
+    #[cold]
+    fn let_others_go_first(&self, tries: &mut u32) -> Result<(), Miss> {
+        *tries += 1;
+        if *tries <= PATIENCE {
+            std::thread::yield_now();
+            return Ok(());
+        }
+        if self.at_length.load(Ordering::Relaxed)
+            || self.process.load(Ordering::Relaxed) != std::process::id()
+        {
+            return Err(Miss::Busy);
+        }
+        std::thread::sleep(NAP);
+        Ok(())
+    }
+}
+
 impl<T> Table<T> {
     pub(crate) const fn new() -> Table<T> {
-        Table { slots: [const { Mutex::new(Slot { tenants: 0, value: None }) }; SLOTS] }
+        Table {
+            slots: [const {
+                Guarded {
+                    slot: Mutex::new(Slot { tenants: 0, value: None }),
+                    at_length: AtomicBool::new(false),
+                    process: AtomicU32::new(0),
+                }
+            }; SLOTS],
+        }
     }
 
-    fn slot(&self, ticket: usize) -> Option<(&Mutex<Slot<T>>, usize)> {
+    fn slot(&self, ticket: usize) -> Option<(&Guarded<T>, usize)> {
         (ticket & 1 == 1).then(|| (&self.slots[slot_of(ticket)], (ticket >> 1) / SLOTS))
     }
 
     /// Takes a value in. `None`: all slots are taken.
     pub(crate) fn insert(&self, value: T) -> Option<usize> {
         let mut value = Some(Box::new(value));
-        self.slots.iter().enumerate().find_map(|(index, slot)| {
-            let mut slot = slot.try_lock().ok().filter(|s| s.value.is_none())?;
+        self.slots.iter().enumerate().find_map(|(index, guarded)| {
+            let mut slot = guarded.try_lock().ok().filter(|s| s.value.is_none())?;
+            guarded.process.store(std::process::id(), Ordering::Relaxed);
             // Half of the numbers, so that a ticket's bits suffice.
             slot.tenants = (slot.tenants + 1) % (usize::MAX / SLOTS / 4);
             slot.value = value.take();
@@ -84,28 +142,35 @@ impl<T> Table<T> {
         slot.value.as_deref_mut().map(work).ok_or(Miss::Nobody)
     }
 
-    /// As [`with`](Self::with), and patient: calls of several threads pass one another, but one that takes its time is not
-    /// waited for.
+    /// As [`with`](Self::with), and patient: calls of several threads pass one another, however long each is inside, but one that is there
+    /// [at length](Self::with_at_length) is not waited for.
     #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
     #[inline]
     pub(crate) fn with_patience<R>(&self, ticket: usize, work: impl FnOnce(&mut T) -> R) -> Result<R, Miss> {
-        let (mutex, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
+        let (guarded, tenants) = self.slot(ticket).ok_or(Miss::Nobody)?;
         let mut tries = 0;
         let mut slot = loop {
-            match mutex.try_lock() {
+            match guarded.try_lock() {
                 Ok(slot) => break slot,
                 Err(TryLockError::Poisoned(_)) => return Err(Miss::Broken),
-                Err(TryLockError::WouldBlock) if tries < PATIENCE => {
-                    tries += 1;
-                    std::thread::yield_now();
-                }
-                Err(TryLockError::WouldBlock) => return Err(Miss::Busy),
+                Err(TryLockError::WouldBlock) => guarded.let_others_go_first(&mut tries)?,
             }
         };
         if slot.tenants != tenants {
             return Err(Miss::Nobody);
         }
         slot.value.as_deref_mut().map(work).ok_or(Miss::Nobody)
+    }
+
+    /// As [`with_patience`](Self::with_patience), for work that takes its time: patient calls miss meanwhile.
+    #[allow(dead_code, reason = "one of the libraries with a table has a use for it")]
+    pub(crate) fn with_at_length<R>(&self, ticket: usize, work: impl FnOnce(&mut T) -> R) -> Result<R, Miss> {
+        let (guarded, _) = self.slot(ticket).ok_or(Miss::Nobody)?;
+        self.with_patience(ticket, |value| {
+            guarded.at_length.store(true, Ordering::Relaxed);
+            let _over = AtLength(&guarded.at_length);
+            work(value)
+        })
     }
 
     /// Takes a value out, even a broken one.
@@ -187,11 +252,47 @@ mod tests {
             }
         });
         assert_eq!(table.with(a, false, |v| *v), Ok(2000));
-        let inside = table.with(a, false, |_| table.with_patience(a, |_| ()));
+        let inside = table.with_at_length(a, |_| table.with_patience(a, |_| ()));
         assert_eq!(inside, Ok(Err(Miss::Busy)));
         assert_eq!(table.remove_unless(a, |v| *v == 2000), Err(Miss::Busy));
         assert_eq!(table.remove_unless(a, |v| *v == 0), Ok(Box::new(2000)));
         assert_eq!(table.with_patience(a, |v| *v), Err(Miss::Nobody));
+    }
+
+    #[test]
+    fn a_patient_call_waits_for_every_other_but_for_one_at_length() {
+        let table = Box::new(Table::new());
+        let a = table.insert(0u64).unwrap();
+        let (inside, leave) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        // Longer than a thousand yields take, but on a machine with much else to do.
+        let hold = |value: &mut u64| {
+            inside.wait();
+            std::thread::sleep(Duration::from_secs(1));
+            *value += 1;
+        };
+        let hold_at_length = |value: &mut u64| {
+            inside.wait();
+            leave.wait();
+            *value += 1;
+        };
+        std::thread::scope(|scope| {
+            let holder = scope.spawn(|| table.with_patience(a, hold));
+            inside.wait();
+            assert_eq!(table.with_patience(a, |v| *v), Ok(1));
+            assert_eq!(holder.join().unwrap(), Ok(()));
+            let holder = scope.spawn(|| table.with_at_length(a, hold_at_length));
+            inside.wait();
+            assert_eq!(table.with_patience(a, |v| *v), Err(Miss::Busy));
+            leave.wait();
+            assert_eq!(holder.join().unwrap(), Ok(()));
+        });
+        assert_eq!(table.with_patience(a, |v| *v), Ok(2));
+        // One that panics takes its time no longer.
+        let thrown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _ = table.with_at_length(a, |_| panic!("on purpose"));
+        }));
+        assert!(thrown.is_err());
+        assert_eq!(table.with_patience(a, |v| *v), Err(Miss::Broken));
     }
 
     #[test]

@@ -139,13 +139,13 @@ pub const BW_EVENT_LISTENING: u32 = 7;
 pub const BW_EVENT_LISTEN_FAILED: u32 = 8;
 /// A flow has ended: `flow`, `reason` (BW_CLOSED_...).
 pub const BW_EVENT_CLOSED: u32 = 9;
-/// There is room for what was refused with BW_ERR_AGAIN: `flow`, or 0 when what was refused named none (bw_reserve, bw_listen,
-/// bw_connect, bw_close). Once after a refusal, or several in a row, of a flow.
+/// There is room for what was refused with BW_ERR_AGAIN, or its flow was closed or has ended, as the next try says: `flow`, or 0 when
+/// what was refused named none (bw_reserve, bw_listen, bw_connect). Once after a refusal, or several in a row, of a flow.
 pub const BW_EVENT_WRITABLE: u32 = 10;
 /// bw_wake was called.
 pub const BW_EVENT_WOKEN: u32 = 11;
 /// A request, after bw_requests: `flow`, `token` (its number, for bw_respond and bw_fail), `reason` (microseconds until its
-/// deadline when it was sent, 0: none), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
+/// deadline when it was sent, 0: none, or later than 71 minutes), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
 pub const BW_EVENT_REQUEST: u32 = 12;
 /// The response to a request: `flow`, `token` (what bw_request gave), `message`, whose body begins at BW_REQUEST_HEAD. Release it.
 pub const BW_EVENT_RESPONSE: u32 = 13;

@@ -5,6 +5,7 @@ mod rig;
 use barewire_base::{Duration, Instant};
 use barewire_client::Geometry;
 use barewire_client::security::{Peer, PrivateKey, Security};
+use barewire_daemon::Daemon;
 use barewire_engine::CountersReader;
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
 use barewire_feed_handler::{
@@ -280,13 +281,12 @@ fn each_client_with_each_server() {
     let _turn = turn();
     let runners = runners();
     let scenarios = scenarios();
-    assert!(scenarios.len() >= 18);
+    assert!(scenarios.len() >= 23);
     for server in runners {
         let memory =
             |mib: u32| Geometry { send_bytes: mib << 20, recv_bytes: mib << 20, ..Geometry::DEFAULT };
         let rig = Rig::start_with("bind", memory(256));
         let served = serve(server, &rig, "888");
-        // Who fills the memory has less of it to fill.
         let small = Rig::start_with("small", memory(32));
         let small_served = serve(server, &small, "888");
         for client in runners {
@@ -296,22 +296,43 @@ fn each_client_with_each_server() {
                 // These are about the client and its daemon, or cost much: with its own server only.
                 let alone = matches!(
                     kind,
-                    "too_large" | "refused" | "use_after_close" | "close_waiting" | "close_calling"
+                    "too_large"
+                        | "refused"
+                        | "deadlines"
+                        | "both_ways"
+                        | "use_after_close"
+                        | "close_waiting"
+                        | "close_calling"
+                        | "close_unread"
+                        | "connect_cancelled"
+                        | "peer_killed_sending"
                 ) || name == "echo-longest";
                 if kind == "daemon_restarted" || (alone && client.language != server.language) {
                     continue;
                 }
                 let label = format!("{name}, {} to {}", client.language, server.language);
-                let victim = (kind == "peer_killed").then(|| serve(server, &rig, "890"));
+                let rig = if FILLS.contains(&kind) { &small } else { &rig };
+                let victim = kind.starts_with("peer_killed").then(|| serve(server, rig, "890"));
                 let port = if victim.is_some() { 890 } else { 888 };
                 let mut args = args_of(scenario);
                 args[1] = format!("10.9.0.2:{port}");
                 let args: Vec<_> = args.iter().map(String::as_str).collect();
-                let socket = if kind == "pressure" { &small } else { &rig }.socket(1);
-                let mut program = Program::start(&client.program, &socket, &args);
+                let mut program = Program::start(&client.program, &rig.socket(1), &args);
                 if let Some(mut victim) = victim {
                     assert_eq!(program.line(), "connected", "{label}");
+                    if kind == "peer_killed_sending" {
+                        victim.signal("-STOP");
+                        program.say("\n");
+                        assert_eq!(program.line(), "full", "{label}");
+                        // Until its send waits.
+                        std::thread::sleep(std::time::Duration::from_millis(300));
+                    }
                     victim.signal("-KILL");
+                }
+                if kind == "connect_cancelled" {
+                    assert_eq!(program.line(), "cancelled", "{label}");
+                    no_flow_stays_open(rig, &label);
+                    program.say("\n");
                 }
                 assert_eq!(program.succeed(), "ok\n", "{label}");
                 println!("{label}: ok");
@@ -320,6 +341,27 @@ fn each_client_with_each_server() {
         drop((served, small_served));
         daemon_restarted(server);
     }
+}
+
+/// Who fills the memory has less of it to fill.
+const FILLS: &[&str] = &["pressure", "both_ways", "peer_killed_sending"];
+
+/// Those that were closed or reset stay for a moment, until their peers have heard of it.
+fn no_flow_stays_open(rig: &Rig, label: &str) {
+    let open = |daemon: &Option<Daemon>| -> u64 {
+        let mut counters = CountersReader::open(daemon.as_ref().unwrap().counters_path()).unwrap();
+        let all = counters.read().unwrap();
+        let flows: Vec<u64> = all.filter(|c| c.0.ends_with("transport.flows")).map(|c| c.2).collect();
+        assert!(!flows.is_empty(), "there is such a counter");
+        flows.iter().sum()
+    };
+    for _ in 0..3000 {
+        if open(&rig.a) + open(&rig.b) == 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("{label}: {} and {} flows stay open", open(&rig.a), open(&rig.b));
 }
 
 fn serve(runner: &Runner, rig: &Rig, port: &str) -> Program {

@@ -56,6 +56,18 @@ fn a_sender_that_is_refused_hears_when_it_may_go_on() {
 }
 
 #[test]
+fn who_waits_for_room_on_a_flow_hears_of_its_end() {
+    let rig = Rig::start("again-end");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    let mut sleeper = Program::start(&program, &rig.socket(2), &["sleep", "888"]);
+    assert_eq!(sleeper.line(), "ready");
+    let mut sender = Program::start(&program, &rig.socket(1), &["again-until-the-end", "10.9.0.2:888"]);
+    assert_eq!(sender.line(), "ready");
+    sleeper.signal("-KILL");
+    sender.succeed();
+}
+
+#[test]
 fn an_attempt_to_connect_can_be_given_up() {
     let rig = Rig::start("cancel");
     let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
@@ -71,19 +83,56 @@ fn signals_end_a_wait_for_events_and_nothing_else() {
 
 #[test]
 fn a_child_has_none_of_its_parents_clients_and_keeps_none_alive() {
-    let rig = Rig::start("forks");
+    for how in ["plain", "steady"] {
+        let rig = Rig::start("forks");
+        let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+        let child = Program::start(&program, &rig.socket(1), &["forks", how]).succeed();
+        // The child is there still, with its copies of the parent's descriptors; the parent's port is free all the same.
+        let mut config = barewire_client::ClientConfig::new("next");
+        config.socket = rig.socket(1);
+        let mut next = barewire_client::Client::attach_with(&config).unwrap();
+        let free = (0..6000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            next.listen_wait(888, 0, Duration::from_secs(60)).is_ok()
+        });
+        let alive = std::process::Command::new("kill").args(["-9", child.trim()]).status().unwrap().success();
+        assert!(free && alive, "{how}: free: {free}, the child is alive: {alive}");
+    }
+}
+
+#[test]
+fn a_child_leaves_its_parents_own_engine_alone() {
+    let dir = Dir::new("fork-engine");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let place = format!("embedded:10.0.0.1/24@mem:fork-engine-{}", std::process::id());
+    let mut program = Program::start(&program, &dir.path().join("none.sock"), &["forks-embedded", &place]);
+    assert_eq!(program.line(), "works on");
+    let folder = std::env::temp_dir().join(format!("barewire-embedded-{}-0", program.id()));
+    assert!(folder.join("s").exists(), "the parent's socket is there");
+    program.say("\n");
+    program.succeed();
+    assert!(!folder.exists(), "the parent removes it");
+}
+
+/// Something holds the daemon's place and says nothing.
+#[test]
+fn a_steady_client_does_not_wait_for_a_daemon_that_does_not_answer() {
+    let mut rig = Rig::start("silent");
     let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
-    let child = Program::start(&program, &rig.socket(1), &["forks"]).succeed();
-    // The child is there still, with its copies of the parent's descriptors; the parent's port is free all the same.
-    let mut config = barewire_client::ClientConfig::new("next");
-    config.socket = rig.socket(1);
-    let mut next = barewire_client::Client::attach_with(&config).unwrap();
-    let free = (0..6000).any(|_| {
-        std::thread::sleep(Duration::from_millis(10));
-        next.listen_wait(888, 0, Duration::from_secs(60)).is_ok()
-    });
-    let alive = std::process::Command::new("kill").args(["-9", child.trim()]).status().unwrap().success();
-    assert!(free && alive, "free: {free}, the child is alive: {alive}");
+    let mut client = Program::start(&program, &rig.socket(1), &["silent"]);
+    assert_eq!(client.line(), "ready");
+    rig.a.take().unwrap().stop().unwrap();
+    assert_eq!(client.line(), "detached");
+    let _silent = barewire_channel::ControlListener::bind(rig.socket(1)).unwrap();
+    client.say("\n");
+    client.succeed();
+}
+
+#[test]
+fn threads_that_share_a_client_wait_for_one_another() {
+    let rig = Rig::start("busy");
+    let Some(program) = build(&rig.dir, "tests/bw_test.c") else { return };
+    Program::start(&program, &rig.socket(1), &["busy"]).succeed();
 }
 
 #[test]

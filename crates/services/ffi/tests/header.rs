@@ -29,7 +29,8 @@ const HEAD: &str = "\
  * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
  * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
  *
- * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow. bw_wait_event brings that, too.
+ * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
+ * the flow was closed or has ended. bw_wait_event brings that, too.
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *

@@ -187,7 +187,7 @@ impl Flow {
     /// # Errors
     /// [`RecvError`] when it ended otherwise.
     pub async fn close(&self) -> Result<(), RecvError> {
-        self.with(|state, flow| state.client.close_later(flow));
+        let _ = self.with(|state, flow| state.client.close(flow));
         poll_fn(|cx| {
             self.with(|state, flow| {
                 state.pump();
@@ -367,7 +367,7 @@ impl Sink<Vec<u8>> for Flow {
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         ready!(self.as_mut().poll_flush(cx))?;
-        self.with(|state, flow| state.client.close_later(flow));
+        let _ = self.with(|state, flow| state.client.close(flow));
         Poll::Ready(Ok(()))
     }
 }

@@ -330,7 +330,7 @@ impl State {
             return;
         }
         line.is_orphan = true;
-        self.client.close_later(flow);
+        let _ = self.client.close(flow);
     }
 
     /// Ends at once a flow that nobody will use.
@@ -345,7 +345,7 @@ impl State {
             return;
         }
         line.is_orphan = true;
-        self.client.reset_later(flow);
+        let _ = self.client.reset(flow);
     }
 
     /// Takes no more connections there; those that nobody took are reset.
@@ -355,7 +355,7 @@ impl State {
             self.reset(flow);
         }
         if queue.answer != Some(false) {
-            self.client.unlisten_later(queue.udp_port);
+            let _ = self.client.unlisten(queue.udp_port);
         }
     }
 
@@ -368,7 +368,7 @@ impl State {
             self.unlisten(token);
         }
         for (flow, _) in self.flows.iter().filter(|(_, line)| line.closed.is_none()) {
-            self.client.close_later(*flow);
+            let _ = self.client.close(*flow);
         }
     }
 

@@ -13,9 +13,12 @@ use barewire_base::Instant;
 use barewire_channel::Region;
 use std::collections::BTreeMap;
 use std::hash::BuildHasherDefault;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 /// How long after a failed attempt to attach the next one comes.
 pub(crate) const RETRY: Duration = Duration::from_millis(50);
+/// How often a wait looks for the answer to an attempt that is under way.
+const ANSWER_CHECK: Duration = Duration::from_millis(2);
 
 /// A message whose fate the daemon has not told.
 struct Sent {
@@ -52,6 +55,8 @@ pub(super) struct Steady {
     unread: u64,
     is_detached: bool,
     try_at: Instant,
+    /// What comes of the attempt that a thread makes.
+    attempt: Option<Receiver<Result<Attached, AttachError>>>,
 }
 
 impl Steady {
@@ -67,7 +72,20 @@ impl Steady {
             unread: 0,
             is_detached: false,
             try_at: Instant::ZERO,
+            attempt: None,
         }
+    }
+
+    /// Asks for a channel in a thread of its own: a daemon that hangs takes seconds to be given up, and nobody waits for that here.
+    fn ask(&mut self) -> io::Result<()> {
+        let attaching = Attaching(self.config.clone());
+        let (answer, attempt) = channel();
+        std::thread::Builder::new().name("barewire-attach".to_owned()).spawn(move || {
+            // Nobody hears of it where the client is gone meanwhile: then so is what it would have been given.
+            let _ = answer.send(attaching.attach());
+        })?;
+        self.attempt = Some(attempt);
+        Ok(())
     }
 
     #[inline]
@@ -136,7 +154,17 @@ impl Attaching {
 impl Client {
     /// Whether there is no daemon at the moment, and the client looks for one ([`ClientConfig::reattach`]).
     pub fn is_detached(&self) -> bool {
-        self.steady.as_ref().is_some_and(|s| s.is_detached)
+        self.steady.as_ref().is_some_and(|s| s.is_detached) && !self.channel.is_inherited()
+    }
+
+    /// Whether another process attached, whose child this one is: here the client counts as closed.
+    pub fn is_inherited(&self) -> bool {
+        self.channel.is_inherited()
+    }
+
+    /// Whether the client outlives its daemon ([`ClientConfig::reattach`]). Not in a child of the process that attached it.
+    pub fn is_steady(&self) -> bool {
+        self.steady.is_some() && !self.channel.is_inherited()
     }
 
     /// The daemon is gone, and everything that it had said was handed out: queues what is to be said of that, once.
@@ -173,14 +201,14 @@ impl Client {
         for flow in flows {
             self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
         }
-        self.shares = Shares::new(self.channel.geometry().sends_max());
+        self.shares.anew(self.channel.geometry().sends_max());
         self.peers.clear();
         self.owed.clear();
         self.ring_was_full = false;
     }
 
-    /// Looks for a daemon, where there is none and the client is to find one; [`wait_event`](Client::wait_event) does so by itself. Not
-    /// more often than every 50 ms. True: there is one.
+    /// Looks for a daemon, where there is none and the client is to find one; [`wait_event`](Client::wait_event) does so by itself. It never
+    /// waits: a thread asks, not more often than every 50 ms, and a later look finds what came of it. True: there is one.
     ///
     /// # Errors
     /// Why none let us in, this time.
@@ -189,28 +217,42 @@ impl Client {
         let Some(steady) = self.steady.as_mut().filter(|s| s.is_detached) else {
             return Ok(!self.channel.is_closed());
         };
-        let now = barewire_engine::now();
-        if now < steady.try_at {
+        if self.channel.is_inherited() {
             return Ok(false);
         }
+        let now = barewire_engine::now();
+        let Some(attempt) = &steady.attempt else {
+            if now >= steady.try_at {
+                steady.ask().map_err(AttachError::Wait)?;
+            }
+            return Ok(false);
+        };
+        let attached = match attempt.try_recv() {
+            Ok(attached) => attached,
+            Err(TryRecvError::Empty) => return Ok(false),
+            // It has panicked.
+            Err(TryRecvError::Disconnected) => Err(AttachError::Protocol),
+        };
+        steady.attempt = None;
         steady.try_at = now + RETRY.into();
-        let attached = Attaching(steady.config.clone()).attach()?;
-        self.adopt(attached);
+        self.adopt(attached?);
         Ok(true)
+    }
+
+    /// How long to sleep, while there is no daemon, before the next look for one.
+    pub fn reattach_nap(&self) -> Duration {
+        match self.steady.as_ref().is_some_and(|s| s.attempt.is_some()) {
+            true => ANSWER_CHECK,
+            false => RETRY,
+        }
     }
 
     /// What it takes to look for a daemon without this client, in another thread. `None` while there is one, and for clients that do not
     /// outlive it.
     #[cfg(feature = "tokio")]
     pub(crate) fn attaching(&self) -> Option<Attaching> {
-        let steady = self.steady.as_ref().filter(|s| s.is_detached)?;
+        let steady = self.steady.as_ref().filter(|s| s.is_detached && !self.channel.is_inherited())?;
         Some(Attaching(steady.config.clone()))
-    }
-
-    /// Whether the client outlives its daemon. Not in a child of the process that attached it.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn is_steady(&self) -> bool {
-        self.steady.is_some() && !self.channel.is_inherited()
     }
 
     /// Whether the daemon is gone and no other is looked for. Everything that it had said can be taken after this is true.
@@ -242,7 +284,7 @@ impl Client {
             .map(|p| (p, steady.wishes.get(&p).copied()))
             .collect();
         self.send_books = Buddy::new(channel.geometry().send_bytes as usize);
-        self.shares = Shares::new(channel.geometry().sends_max());
+        self.shares.anew(channel.geometry().sends_max());
         (self.addresses, self.mtu, self.number) = (welcome.addresses, welcome.mtu, welcome.application);
         steady.retired.push_front(Retired {
             home: std::mem::replace(&mut self.home, home),
@@ -251,6 +293,7 @@ impl Client {
         });
         steady.drop_read();
         steady.is_detached = false;
+        steady.attempt = None;
         self._control = control;
         // What was released meanwhile was the old daemon's.
         self.owed.clear();
@@ -269,10 +312,11 @@ impl Client {
         self.mourn();
         // Whatever the reason is: a daemon that starts refuses, too.
         let _ = self.try_reattach();
-        if let Some(event) = self.queued.pop_front() {
+        if let Some(event) = self.next_event() {
             return Ok(Some(event));
         }
-        match self.channel.lonely_sleeper()?.sleep(Some(left.map_or(RETRY, |left| left.min(RETRY)))) {
+        let nap = self.reattach_nap();
+        match self.channel.lonely_sleeper()?.sleep(Some(left.map_or(nap, |left| left.min(nap)))) {
             Ok(true) if self.channel.take_woken() => Ok(Some(Event::Woken)),
             Ok(_) => Ok(None),
             Err(e) if e.kind() == ErrorKind::Interrupted => Ok(None),

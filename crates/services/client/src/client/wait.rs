@@ -76,11 +76,12 @@ impl Client {
 
     /// Asks when the ring has room, or is no more.
     fn asks<T>(&mut self, ask: impl FnOnce(&mut Client) -> T) -> Option<T> {
-        if !self.channel.has_room() {
+        if !self.owed.is_empty() || !self.channel.has_room() {
             // What was submitted before has to be seen first.
             self.flush();
         }
-        (self.channel.has_room() || self.channel.is_closed()).then(|| ask(self))
+        let has_room = self.owed.is_empty() && self.channel.has_room();
+        (has_room || self.channel.is_closed()).then(|| ask(self))
     }
 
     /// Waits until `answer` has one. Events that come meanwhile are queued.

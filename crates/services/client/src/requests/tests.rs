@@ -86,6 +86,11 @@ fn heads_are_read_as_they_were_written_and_nothing_else_is_read() {
         }
     }
     assert_eq!(Head::request(1, Some(Duration::ZERO)).left(), Some(Duration::from_micros(1)));
+    // One that the field does not hold ends nothing early: the server is told of none.
+    let longest = Duration::from_micros(u32::MAX.into());
+    assert_eq!(Head::request(1, Some(longest)).left(), Some(longest));
+    assert_eq!(Head::request(1, Some(longest + Duration::from_micros(1))).left(), None);
+    assert_eq!(Head::request(1, Some(Duration::from_secs(2 * 3600))).left(), None);
     // A response has neither deadline nor code.
     let mut bytes = Head::of(Kind::Response, 3).encode();
     bytes[4] = 1;
@@ -194,6 +199,31 @@ fn deadlines_pass_in_their_order_and_the_server_hears_of_it() {
     let (id, _) = requests.poll(now + span(3_600_010), &mut pair.a).unwrap();
     assert_eq!(id, long);
     assert_eq!(requests.next_deadline(), None);
+}
+
+/// Callers take one answer and go to sleep until the next deadline: those of one tick of the wheel must all come.
+#[test]
+fn requests_with_one_deadline_end_one_by_one() {
+    let mut pair = pair("same-deadline");
+    let mut requests = Requests::new(4);
+    let now = pair.a.now();
+    let (due, late) =
+        (now + barewire_base::Duration::from_millis(7), now + barewire_base::Duration::from_millis(8));
+    let flow = pair.flow;
+    let mut asked: Vec<RequestId> =
+        (0..2).map(|_| requests.call(now, &mut pair.a, flow, b"?", Some(due)).unwrap()).collect();
+    let mut ended = Vec::new();
+    for unanswered in [1, 0] {
+        let (id, answer) = requests.poll(late, &mut pair.a).expect("both are past their deadline");
+        assert!(matches!(answer, Answer::Deadline));
+        ended.push(id);
+        assert_eq!(requests.unanswered(), unanswered);
+        assert_eq!(requests.next_deadline().is_some_and(|next| next <= late), unanswered == 1);
+    }
+    asked.sort_unstable();
+    ended.sort_unstable();
+    assert_eq!(ended, asked);
+    assert!(requests.poll(late, &mut pair.a).is_none());
 }
 
 #[test]

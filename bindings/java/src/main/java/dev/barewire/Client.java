@@ -84,6 +84,8 @@ public final class Client implements AutoCloseable {
     /** A call's future, which gives the request up when it is cancelled. */
     private final class Call extends CompletableFuture<byte[]> {
         private final long id;
+        /** Its event has come, or none will: what completes it is no program's word. */
+        private volatile boolean told;
 
         Call(long id) {
             this.id = id;
@@ -98,15 +100,35 @@ public final class Client implements AutoCloseable {
             if (unbusy(() -> Native.requestCancel(ticket, id)) != 1) {
                 return false;
             }
+            told = true;
             asked.remove(id);
             return super.cancel(mayInterrupt);
+        }
+
+        /** Of the event or the end, which come once. */
+        void tell(byte[] answer, Throwable why) {
+            told = true;
+            boolean first = why == null ? complete(answer) : completeExceptionally(why);
+            if (!first) {
+                // The program had completed it: what it left here waited for this.
+                asked.remove(id);
+            }
+        }
+
+        /** Whoever completed it, it is over. */
+        private void over() {
+            // 0: its answer is an event already, whose dispatch finds the call here and takes it away.
+            if (told || unbusy(() -> Native.requestCancel(ticket, id)) != 0) {
+                asked.remove(id);
+            }
         }
     }
 
     private void run() {
         long[] e = new long[7];
         for (;;) {
-            long got = Native.waitEvent(ticket, -1, e);
+            // Not for nothing: what an event has run on this thread may have closed the client.
+            long got = stopping ? 0 : Native.waitEvent(ticket, -1, e);
             if (stopping) {
                 end(BarewireException.of(BarewireException.HANDLE, "the client was closed"));
                 free();
@@ -128,7 +150,7 @@ public final class Client implements AutoCloseable {
             ended = why;
             lock.notifyAll();
         }
-        asked.values().forEach(f -> f.completeExceptionally(why));
+        asked.values().forEach(call -> call.tell(null, why));
         opening.values().forEach(f -> f.completeExceptionally(why));
         asked.clear();
         opening.clear();
@@ -176,7 +198,7 @@ public final class Client implements AutoCloseable {
                 answer(answered(token), e);
                 return;
             case 15: // unanswered
-                answered(token).completeExceptionally(
+                answered(token).tell(null,
                         e[1] == 1 ? new TimeoutException("no answer before the deadline") : new BarewireException.FlowEnded());
                 return;
             case 3: // accepted
@@ -198,12 +220,12 @@ public final class Client implements AutoCloseable {
         try {
             byte[] body = take(e);
             if (e[0] == 13) {
-                call.complete(body);
+                call.tell(body, null);
             } else {
-                call.completeExceptionally(new BarewireException.Failure((int) e[1], new String(body, StandardCharsets.UTF_8)));
+                call.tell(null, new BarewireException.Failure((int) e[1], new String(body, StandardCharsets.UTF_8)));
             }
         } catch (BarewireException | OutOfMemoryError why) {
-            call.completeExceptionally(why);
+            call.tell(null, why);
         }
     }
 
@@ -378,7 +400,7 @@ public final class Client implements AutoCloseable {
     }
 
     /**
-     * Sends a request. A future that is cancelled tells the server.
+     * Sends a request. A future that is cancelled, or completed by the program ({@code orTimeout}), tells the server.
      *
      * @param flow the flow
      * @param data the request
@@ -390,9 +412,9 @@ public final class Client implements AutoCloseable {
         long us = timeout == null ? 0 : Math.max(1, timeout.toNanos() / 1000);
         long id = patiently(() -> act(Native.REQUEST, ticket, flow, us, data));
         Call call = answered(id);
-        call.whenComplete((answer, why) -> asked.remove(id));
+        call.whenComplete((answer, why) -> call.over());
         if (ended != null) {
-            call.completeExceptionally(ended);
+            call.tell(null, ended);
         }
         return call;
     }
@@ -528,11 +550,15 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    /** Ends the client: flows are reset, waits end, and everything on it fails with {@link BarewireException.Closed}. */
+    /**
+     * Ends the client: flows are reset, waits end, and everything on it fails with {@link BarewireException.Closed}. In what depends on a
+     * future and runs on the client's own thread it returns at once, and the client ends when that is done.
+     */
     @Override
     public void close() {
         stopping = true;
         if (Thread.currentThread() == taker) {
+            // It ends when what it runs here is done.
             return;
         }
         boolean interrupted = false;
