@@ -75,6 +75,8 @@ pub struct Target {
     pub(super) notes: Notes,
     /// While a batch may have to be rolled back: how, in order.
     undo: Option<Vec<Undo>>,
+    /// What the switch holds already is written again, for another program: that it was allowed has been asked before.
+    pub(super) moving: bool,
     /// Groups in place that go when the batch has succeeded: table, and the note of the entry that had them.
     retired: Vec<(u32, EntryNote)>,
     /// The switch's epoch that the notes are of.
@@ -93,7 +95,7 @@ impl Target {
     /// A program on a shadow of the switch that has the ports.
     pub fn with_ports(switch: Switch, ports: Switch, pipeline: Arc<Pipeline>) -> Target {
         let (notes, undo, retired) = (Notes::default(), None, Vec::new());
-        Target { switch, ports, pipeline, notes, undo, retired, epoch: 0, began: 0 }
+        Target { switch, ports, pipeline, notes, undo, moving: false, retired, epoch: 0, began: 0 }
     }
 
     /// The switch's epoch that is known.

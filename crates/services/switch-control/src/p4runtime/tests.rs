@@ -1,6 +1,7 @@
 //! A device over a switch whose ports are what the test says.
 
 mod bounds;
+mod groups;
 mod news;
 mod swaps;
 
