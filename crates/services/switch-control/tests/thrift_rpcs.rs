@@ -273,6 +273,12 @@ fn profiles(s: &mut Script) {
     let at_group = s.done(&STANDARD, "bm_mt_indirect_ws_add_entry", add(2, 0)).int() as i32;
     assert_eq!(s.refused(&STANDARD, "bm_mt_indirect_add_entry", add(3, 9)), "INVALID_MBR_HANDLE");
     assert_eq!(s.refused(&STANDARD, "bm_mt_indirect_ws_add_entry", add(3, 9)), "INVALID_GRP_HANDLE");
+    // A group without members is nothing to point at.
+    let empty = s.done(&STANDARD, "bm_mt_act_prof_create_group", ap()).int() as i32;
+    assert_eq!(s.refused(&STANDARD, "bm_mt_indirect_ws_add_entry", add(3, empty)), "EMPTY_GRP");
+    let to_empty = with(entry("In.ecmp", at_member), vec![Value::I32(empty)]);
+    assert_eq!(s.refused(&STANDARD, "bm_mt_indirect_ws_modify_entry", to_empty), "EMPTY_GRP");
+    s.done(&STANDARD, "bm_mt_act_prof_delete_group", one(empty));
     let direct = with(on("In.exact"), vec![key(vec![exact(&[0, 0, 0, 1])]), Value::I32(0), priority(0)]);
     assert_eq!(s.refused(&STANDARD, "bm_mt_indirect_add_entry", direct), "WRONG_TABLE_TYPE");
     assert_eq!(s.refused(&STANDARD, "bm_mt_act_prof_delete_member", one(1)), "MBR_STILL_USED");

@@ -309,6 +309,16 @@ impl Kernel {
                 }
                 Ok(())
             }
+            StateWrite::ResetDirectCounters { table, from, count } => {
+                // Records, of which the first is the default entry's.
+                for record in *from..from.saturating_add(*count) {
+                    if let Some((map, index)) = mirror.direct_counter(*table, record.checked_sub(1)) {
+                        let key = index.to_ne_bytes().to_vec();
+                        ops.push(MapOp { map, key, value: Some(vec![0; 16]) });
+                    }
+                }
+                Ok(())
+            }
             StateWrite::Meter { meter, from, to, rates } => {
                 let rates = rates_of(rates);
                 for index in *from..*to {

@@ -217,6 +217,15 @@ impl Plane {
         Ok(())
     }
 
+    /// The kernel's program goes; what it counted last is added to the data path's counters.
+    fn leave_kernel(&mut self, carried: &[Fold]) {
+        if let Some(mut old) = self.kernel.take() {
+            let ports: Vec<u32> = old.interfaces().map(|(port, _, _)| port).collect();
+            ports.into_iter().for_each(|port| old.detach(port));
+            carried.iter().for_each(|what| old.fold(what, &mut self.datapath.state));
+        }
+    }
+
     /// A program is in the kernel again: it stands where the last one stood before there was none.
     fn stand_again(&mut self) {
         let gso = self.datapath.config().pass_offloads;
@@ -284,7 +293,11 @@ impl Plane {
         self.datapath.learner.poll(now_us, &mut self.digests);
         let count = self.digests.len();
         for digest in self.digests.drain(..) {
-            inbox.notify(Notification::Digest(digest));
+            let (list, buffer) = (digest.list, digest.buffer);
+            if !inbox.notify(Notification::Digest(digest)) {
+                // Nobody will acknowledge it: the same data may be learned again.
+                self.datapath.learner.ack(list, buffer, None);
+            }
         }
         count
     }
@@ -338,7 +351,7 @@ impl Replica for Plane {
         }
     }
 
-    fn install_kernel(&mut self, kernel: Result<Option<Box<Kernel>>, String>) {
+    fn install_kernel(&mut self, kernel: Result<Option<Box<Kernel>>, String>, carried: &[Fold]) {
         self.generation += 1;
         let (mut kernel, why) = match kernel {
             Ok(kernel) => (kernel, None),
@@ -367,6 +380,8 @@ impl Replica for Plane {
                 // Its first packet may be one for a group.
                 set_copies(new, Some(old), &self.datapath, Touched::All);
                 new.take_over(old);
+                // No packet comes to it any more.
+                carried.iter().for_each(|what| old.fold(what, &mut self.datapath.state));
                 self.kernel = kernel;
                 if let Some(kernel) = &self.kernel
                     && kernel.is_at_tc() != was_at_tc
@@ -382,6 +397,7 @@ impl Replica for Plane {
                 let _ = self.set_sockets(false);
             }
             self.left = left;
+            self.leave_kernel(carried);
         }
         self.kernel = kernel;
         if self.kernel.is_some() {

@@ -4,7 +4,9 @@
 mod common;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
-use barewire_switch::control::{MeterRate, Notification, Range, Switch, SwitchConfig};
+use barewire_switch::control::{
+    CarriedCounters, MeterRate, Notification, Range, Switch, SwitchConfig, Takeover,
+};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::EngineKind;
@@ -167,6 +169,46 @@ fn counters_are_one() {
         assert_eq!((permitted.packets, permitted.bytes), (7, 630));
         let again = switch.read_direct_counter(table, permit).expect("a counter");
         assert_eq!(permitted, again, "read once, counted once");
+        server.stop().expect("the engine is well");
+    });
+}
+
+/// What nobody has asked for yet goes on counting when a program changes, and is gone when counters are reset.
+#[test]
+fn counters_that_nobody_has_read_are_carried_and_reset() {
+    in_a_namespace(|_| {
+        let server = start(ACL);
+        let switch = server.switch();
+        let fill = |switch: &Switch| {
+            add(switch, "pair", vec![exact(1)], 0, "forward", &[2]);
+            let key =
+                vec![ternary(0, 0), ternary(0, 0), ternary(17, 0xff), ternary(0, 0), ternary(9, 0xffff)];
+            add(switch, "rules", key, 10, "permit", &[])
+        };
+        let (permit, table) = (fill(switch), switch.table("rules").expect("a table"));
+        let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
+        let mut pass = |packets: usize| {
+            for _ in 0..packets {
+                input.send_now(&udp(1, 2, (7, 9), 90));
+                next_of(&mut output, is_udp);
+            }
+        };
+        let read = |entry| switch.read_direct_counter(table, entry).expect("a counter").packets;
+        pass(3);
+        switch.reset_direct_counters(table).expect("reset");
+        assert_eq!(read(permit), 0, "they do not come back");
+        pass(2);
+        assert_eq!(read(permit), 2);
+        pass(4);
+        let shadow = switch.shadow(ready(ACL, EngineKind::Kernel)).expect("a shadow");
+        let moved = fill(&shadow);
+        let entries = vec![((table, permit), (table, moved))];
+        let carried = CarriedCounters { entries, ..CarriedCounters::default() };
+        let takeover = Takeover::Keep { carried, version: switch.version() };
+        switch.commit_shadow(&shadow, takeover).expect("it takes its place");
+        assert_eq!(read(moved), 6, "to the last packet");
+        pass(1);
+        assert_eq!(read(moved), 7);
         server.stop().expect("the engine is well");
     });
 }

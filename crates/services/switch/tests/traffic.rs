@@ -583,6 +583,31 @@ fn digests_wait_for_company_or_their_time_and_for_an_acknowledgement() {
     }
 }
 
+/// A buffer that no subscriber has room for reaches nobody, so nobody acknowledges it.
+#[test]
+fn digests_that_nobody_had_room_for_are_learned_again() {
+    let mut h = harness(EngineKind::Native);
+    let switch = h.switch().clone();
+    let list = switch.program().expect("a program").learn_lists[0].id;
+    switch.set_digest_max_samples(list, 1).expect("set");
+    let heard = switch.subscribe(1);
+    h.apply();
+    let learn = |h: &mut Harness, argument: u16| {
+        let out = send(h, Order { what: DIGEST, argument, port: 2, ..Order::default() }, 0);
+        assert_eq!(out.len(), 1, "the packet goes on");
+        h.poll_notifications();
+    };
+    learn(&mut h, 1);
+    learn(&mut h, 2);
+    let arguments = |lists: Vec<DigestList>| -> Vec<u64> {
+        lists.iter().flat_map(|list| &list.samples).map(|sample| number(&sample[0])).collect()
+    };
+    assert_eq!(arguments(digests(&mut h, &heard)), [1], "there was room for one");
+    learn(&mut h, 1);
+    learn(&mut h, 2);
+    assert_eq!(arguments(digests(&mut h, &heard)), [2], "the other is news");
+}
+
 /// The learning switch as a whole: digests become entries, which age, are reported and stay until they are taken out.
 #[test]
 fn a_learning_switch_learns_floods_and_ages() {

@@ -20,6 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::{Body, Service, StdError, http};
 use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
+use tonic_prost::ProstCodec;
 
 /// Streams of subscriptions at a time.
 const MAX_STREAMS: usize = 64;
@@ -353,7 +354,8 @@ where
                 ))
             }),
             "/gnmi.gNMI/Subscribe" => {
-                streaming(request, move |request: Request<Streaming<SubscribeRequest>>| {
+                let codec = ProstCodec::<SubscribeResponse, SubscribeRequest>::default();
+                streaming(request, codec, move |request: Request<Streaming<SubscribeRequest>>| {
                     let this = this.clone();
                     async move { this.serve(request.into_inner()) }
                 })

@@ -1,58 +1,31 @@
 //! Who is primary (specification, "Client Arbitration and Controller Replication").
 //!
-//! Plain bookkeeping: it decides and says whom to tell what; the stream handler sends. For each role the client with the
-//! highest election id ever seen is primary; ids outlive their clients.
+//! It decides and tells whom it concerns, behind one lock: so controllers hear of changes in the order in which they came about.
+//! For each role the client with the highest election id ever seen is primary; ids outlive their clients.
 
 use super::error::{P4Error, Result, denied, not_found};
-use super::message::{
-    MasterArbitrationUpdate, Role, RpcStatus, StreamMessageResponse, StreamResponse, Uint128,
-};
+use super::message::{MasterArbitrationUpdate, Role, RpcStatus, Uint128};
+use super::outbox::Outbox;
 use std::collections::BTreeMap;
-use tokio::sync::mpsc;
+use std::sync::Arc;
 use tonic::{Code, Status};
 
-/// Messages that may wait for a controller.
-pub const QUEUE: usize = 4096;
-/// Of these only so many may be packets, digests and notices; the rest is kept for arbitration.
-const RESERVED: usize = 64;
 /// Roles that are remembered.
 const MAX_ROLES: usize = 256;
+/// Bytes of a role's name: it is remembered, and told with every change.
+const MAX_ROLE_NAME: usize = 1024;
 /// Streams of one role.
 const MAX_CLIENTS: usize = 64;
 
-/// The way to one controller.
-pub type Outbox = mpsc::Sender<std::result::Result<StreamMessageResponse, Status>>;
-
-/// Send what may be lost. False when the controller reads too slowly, or is gone.
-pub fn send_best_effort(outbox: &Outbox, update: StreamResponse) -> bool {
-    outbox.capacity() > RESERVED
-        && outbox.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_ok()
-}
-
-/// Whom to tell what.
-#[derive(Debug, Default)]
-pub struct Notices {
-    /// At once.
-    pub now: Vec<(Outbox, MasterArbitrationUpdate)>,
-    /// The new primary, after writes of the old one have ended.
-    pub after_writes: Option<(Outbox, MasterArbitrationUpdate)>,
-}
-
-impl Notices {
-    /// Tell those who are told at once.
-    pub fn send_now(&mut self) {
-        self.now.drain(..).for_each(send);
-    }
-
-    /// Tell the new primary.
-    pub fn send_after_writes(&mut self) {
-        self.after_writes.take().into_iter().for_each(send);
-    }
-}
-
-fn send((outbox, update): (Outbox, MasterArbitrationUpdate)) {
-    // A controller that lets even the reserved places fill up does not hear of it.
-    let _ = outbox.try_send(Ok(StreamMessageResponse { update: Some(StreamResponse::Arbitration(update)) }));
+/// A client that has become primary. It is told so when writes of the one before it have ended ([`Arbiter::confirm`]), if it
+/// still is primary then.
+#[derive(Debug)]
+#[must_use]
+pub struct Elected {
+    role: Arc<str>,
+    key: u64,
+    /// Which election it was.
+    number: u64,
 }
 
 #[derive(Debug)]
@@ -67,6 +40,8 @@ struct RoleState {
     clients: BTreeMap<u64, Client>,
     highest: Option<u128>,
     primary: Option<u64>,
+    /// The election by which it is.
+    elected: u64,
     /// When the last client left: how many had been the last of theirs before.
     left: u64,
 }
@@ -78,12 +53,14 @@ pub struct Arbiter {
     roles: BTreeMap<String, RoleState>,
     /// How often a role has lost its last client.
     departures: u64,
+    /// How often somebody became primary.
+    elections: u64,
 }
 
 /// A stream's part in arbitration: none before its first update.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Session {
-    role: Option<String>,
+    role: Option<Arc<str>>,
 }
 
 impl Uint128 {
@@ -109,10 +86,10 @@ pub fn role_name(id: u64, name: &str) -> String {
 impl Arbiter {
     /// Nobody yet.
     pub fn new(device_id: u64) -> Arbiter {
-        Arbiter { device_id, roles: BTreeMap::new(), departures: 0 }
+        Arbiter { device_id, roles: BTreeMap::new(), departures: 0, elections: 0 }
     }
 
-    /// A stream sent an update.
+    /// A stream sent an update. Others are told at once; who becomes primary, later.
     ///
     /// # Errors
     /// The status with which the stream must be ended.
@@ -122,7 +99,7 @@ impl Arbiter {
         session: &mut Session,
         update: &MasterArbitrationUpdate,
         outbox: &Outbox,
-    ) -> std::result::Result<Notices, Status> {
+    ) -> std::result::Result<Option<Elected>, Status> {
         if update.device_id != self.device_id {
             let message =
                 format!("device {} is not here, this is device {}", update.device_id, self.device_id);
@@ -132,7 +109,13 @@ impl Arbiter {
             });
         }
         let name = update.role.as_ref().map_or_else(String::new, |role| role_name(role.id, &role.name));
-        if session.role.as_ref().is_some_and(|role| *role != name) {
+        if name.len() > MAX_ROLE_NAME {
+            let given = name.len();
+            return Err(Status::invalid_argument(format!(
+                "the role's name has {given} bytes, {MAX_ROLE_NAME} are the most"
+            )));
+        }
+        if session.role.as_ref().is_some_and(|role| **role != *name) {
             return Err(Status::failed_precondition(
                 "a stream cannot change its role: close it and open another",
             ));
@@ -156,15 +139,16 @@ impl Arbiter {
                 "{MAX_CLIENTS} streams are open for the role already"
             )));
         }
-        session.role = Some(name);
+        let role: Arc<str> = name.into();
+        session.role = Some(Arc::clone(&role));
         let as_before = state.primary == Some(key)
             && election.is_some()
             && state.clients.get(&key).is_some_and(|client| client.election == election);
         state.clients.insert(key, Client { election, role: update.role.clone(), outbox: outbox.clone() });
         if as_before {
             // The primary asks who is: nobody else needs to hear that nothing has changed.
-            let now = state.notice(self.device_id, key).into_iter().collect();
-            return Ok(Notices { now, after_writes: None });
+            state.tell(self.device_id, key);
+            return Ok(None);
         }
         let was_primary = state.primary == Some(key);
         if let Some(election) =
@@ -172,13 +156,28 @@ impl Arbiter {
         {
             state.highest = Some(election);
             state.primary = Some(key);
-            return Ok(state.tell_all(self.device_id, Some(key)));
+            self.elections += 1;
+            state.elected = self.elections;
+            state.tell_all(self.device_id, Some(key));
+            return Ok(Some(Elected { role, key, number: self.elections }));
         }
         if was_primary {
             state.primary = None;
-            return Ok(state.tell_all(self.device_id, None));
+            state.tell_all(self.device_id, None);
+        } else {
+            state.tell(self.device_id, key);
         }
-        Ok(Notices { now: state.notice(self.device_id, key).into_iter().collect(), after_writes: None })
+        Ok(None)
+    }
+
+    /// Writes of the primary before this one have ended: it is told that it is primary, unless it is not any more. Then it has
+    /// heard so, and another is told, or will be.
+    pub fn confirm(&self, elected: &Elected) {
+        let Elected { role, key, number } = elected;
+        let state = self.roles.get(&**role);
+        if let Some(state) = state.filter(|state| state.primary == Some(*key) && state.elected == *number) {
+            state.tell(self.device_id, *key);
+        }
     }
 
     /// Forget the role that has been without a controller for longest, and its highest election id with it: better than
@@ -193,9 +192,9 @@ impl Arbiter {
     }
 
     /// A stream ended.
-    pub fn leave(&mut self, key: u64, session: &Session) -> Notices {
-        let Some(name) = &session.role else { return Notices::default() };
-        let Some(state) = self.roles.get_mut(name) else { return Notices::default() };
+    pub fn leave(&mut self, key: u64, session: &Session) {
+        let Some(name) = &session.role else { return };
+        let Some(state) = self.roles.get_mut(&**name) else { return };
         state.clients.remove(&key);
         if state.clients.is_empty() {
             self.departures += 1;
@@ -203,14 +202,13 @@ impl Arbiter {
         }
         if state.highest.is_none() && state.clients.is_empty() {
             // Nobody was ever primary: there is nothing to remember.
-            self.roles.remove(name);
-            return Notices::default();
+            self.roles.remove(&**name);
+            return;
         }
-        if state.primary != Some(key) {
-            return Notices::default();
+        if state.primary == Some(key) {
+            state.primary = None;
+            state.tell_all(self.device_id, None);
         }
-        state.primary = None;
-        state.tell_all(self.device_id, None)
     }
 
     /// Whether a stream is its role's primary.
@@ -218,7 +216,7 @@ impl Arbiter {
         session
             .role
             .as_ref()
-            .and_then(|role| self.roles.get(role))
+            .and_then(|role| self.roles.get(&**role))
             .is_some_and(|role| role.primary == Some(key))
     }
 
@@ -254,8 +252,9 @@ impl Arbiter {
 }
 
 impl RoleState {
-    fn notice(&self, device_id: u64, key: u64) -> Option<(Outbox, MasterArbitrationUpdate)> {
-        let client = self.clients.get(&key)?;
+    /// Tell one who is primary.
+    fn tell(&self, device_id: u64, key: u64) {
+        let Some(client) = self.clients.get(&key) else { return };
         let (code, message) = match self.primary {
             Some(primary) if primary == key => (Code::Ok, "you are primary"),
             Some(_) => (Code::AlreadyExists, "you are a backup"),
@@ -267,23 +266,25 @@ impl RoleState {
             election_id: self.highest.map(Uint128::of),
             status: Some(RpcStatus { code: code as i32, message: message.into(), details: Vec::new() }),
         };
-        Some((client.outbox.clone(), update))
+        client.outbox.tell(update);
     }
 
-    fn tell_all(&self, device_id: u64, new_primary: Option<u64>) -> Notices {
+    /// Tell all but the new primary.
+    fn tell_all(&self, device_id: u64, new_primary: Option<u64>) {
         let others = self.clients.keys().filter(|&&key| Some(key) != new_primary);
-        Notices {
-            now: others.filter_map(|&key| self.notice(device_id, key)).collect(),
-            after_writes: new_primary.and_then(|key| self.notice(device_id, key)),
-        }
+        others.for_each(|&key| self.tell(device_id, key));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::{StreamMessageResponse, StreamResponse};
+    use super::super::outbox::Sent;
     use super::*;
+    use prost::Message;
+    use tokio::sync::mpsc;
 
-    type Inbox = mpsc::Receiver<std::result::Result<StreamMessageResponse, Status>>;
+    type Inbox = mpsc::Receiver<Sent>;
 
     struct Peer {
         key: u64,
@@ -293,7 +294,7 @@ mod tests {
     }
 
     fn peer(key: u64) -> Peer {
-        let (outbox, inbox) = mpsc::channel(QUEUE);
+        let (outbox, inbox) = Outbox::new();
         Peer { key, session: Session::default(), outbox, inbox }
     }
 
@@ -311,19 +312,25 @@ mod tests {
             arbiter: &mut Arbiter,
             message: &MasterArbitrationUpdate,
         ) -> std::result::Result<(), Code> {
-            let mut notices = arbiter
-                .update(self.key, &mut self.session, message, &self.outbox)
-                .map_err(|status| status.code())?;
-            notices.send_now();
-            notices.send_after_writes();
+            let elected = self.asks(arbiter, message)?;
+            elected.into_iter().for_each(|elected| arbiter.confirm(&elected));
             Ok(())
+        }
+
+        fn asks(
+            &mut self,
+            arbiter: &mut Arbiter,
+            message: &MasterArbitrationUpdate,
+        ) -> std::result::Result<Option<Elected>, Code> {
+            let answer = arbiter.update(self.key, &mut self.session, message, &self.outbox);
+            answer.map_err(|status| status.code())
         }
 
         fn heard(&mut self) -> Vec<(i32, Option<u64>)> {
             let mut out = Vec::new();
-            while let Ok(Ok(StreamMessageResponse { update: Some(StreamResponse::Arbitration(update)) })) =
-                self.inbox.try_recv()
-            {
+            while let Ok(Ok(message)) = self.inbox.try_recv() {
+                let message = StreamMessageResponse::decode(message.bytes()).unwrap();
+                let Some(StreamResponse::Arbitration(update)) = message.update else { panic!("{message:?}") };
                 out.push((update.status.unwrap().code, update.election_id.map(|id| id.low)));
             }
             out
@@ -350,8 +357,7 @@ mod tests {
         for wrong in [id(5), id(10), None] {
             assert_eq!(arbiter.check_writer("", wrong).unwrap_err().code, Code::PermissionDenied);
         }
-        let mut notices = arbiter.leave(b.key, &b.session);
-        notices.send_now();
+        arbiter.leave(b.key, &b.session);
         assert_eq!((a.heard(), c.heard()), (vec![(5, Some(9))], vec![(5, Some(9))]));
         // The dead primary's id still counts: 5 is too low, 9 may be taken up again.
         a.send(&mut arbiter, &update(Some(5))).unwrap();
@@ -385,6 +391,35 @@ mod tests {
         let mut config = with_role.clone();
         config.role.as_mut().unwrap().config = Some(crate::p4info::types::Any::default());
         assert_eq!(peer(3).send(&mut arbiter, &config), Err(Code::InvalidArgument));
+        let long = MasterArbitrationUpdate { role: role(&"x".repeat(MAX_ROLE_NAME + 1)), ..update(Some(1)) };
+        assert_eq!(peer(4).send(&mut arbiter, &long), Err(Code::InvalidArgument));
+    }
+
+    #[test]
+    fn who_was_overtaken_before_it_was_told_is_never_told_that_it_is_primary() {
+        let mut arbiter = Arbiter::new(1);
+        let (mut a, mut b, mut c) = (peer(1), peer(2), peer(3));
+        c.send(&mut arbiter, &update(Some(1))).unwrap();
+        assert_eq!(c.heard(), [(0, Some(1))]);
+        // Writes of the first go on while two others follow.
+        let of_a = a.asks(&mut arbiter, &update(Some(5))).unwrap().unwrap();
+        let of_b = b.asks(&mut arbiter, &update(Some(6))).unwrap().unwrap();
+        assert_eq!((a.heard(), b.heard()), (vec![(6, Some(6))], vec![]));
+        arbiter.confirm(&of_b);
+        arbiter.confirm(&of_a);
+        assert_eq!((a.heard(), b.heard()), (vec![], vec![(0, Some(6))]));
+        assert_eq!(c.heard(), [(6, Some(5)), (6, Some(6))]);
+        // One that left, and one that is primary by a later election, whose writes before it may go on.
+        arbiter.leave(b.key, &b.session);
+        let first = a.asks(&mut arbiter, &update(Some(7))).unwrap().unwrap();
+        assert!(a.asks(&mut arbiter, &update(None)).unwrap().is_none());
+        let second = a.asks(&mut arbiter, &update(Some(8))).unwrap().unwrap();
+        assert_eq!(a.heard(), [(5, Some(6)), (5, Some(7))]);
+        arbiter.confirm(&of_b);
+        arbiter.confirm(&first);
+        assert_eq!((a.heard(), b.heard()), (vec![], vec![]));
+        arbiter.confirm(&second);
+        assert_eq!(a.heard(), [(0, Some(8))]);
     }
 
     #[test]
@@ -454,9 +489,8 @@ mod tests {
         a.send(&mut arbiter, &update(Some(5))).unwrap();
         b.send(&mut arbiter, &update(Some(3))).unwrap();
         assert_eq!((a.heard().len(), b.heard().len()), (1, 1));
-        let mut notices = arbiter.update(a.key, &mut a.session, &update(Some(5)), &a.outbox).unwrap();
-        assert!(notices.after_writes.is_none(), "there are no writes of another to wait for");
-        notices.send_now();
+        let elected = a.asks(&mut arbiter, &update(Some(5))).unwrap();
+        assert!(elected.is_none(), "there are no writes of another to wait for");
         assert_eq!((a.heard(), b.heard()), (vec![(0, Some(5))], vec![]));
         // A larger id of its own is a change.
         a.send(&mut arbiter, &update(Some(6))).unwrap();

@@ -155,8 +155,8 @@ impl Device {
             Ok(epoch) => epoch,
             Err(error) => return Err((Box::new(saved), error.into())),
         };
-        saved.target.moves_to(self.switch.clone(), epoch);
-        self.forget_lists();
+        saved.target.moves_to(&self.switch, epoch);
+        self.forget_lists(epoch);
         forwarding.live = Some(saved.target);
         forwarding.saved = None;
         self.publish(forwarding);

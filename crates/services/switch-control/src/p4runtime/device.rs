@@ -3,18 +3,19 @@
 //! One lock orders writes, reads and program changes. Who is primary is asked under it, so a controller that lost
 //! its place cannot slip a write in behind its successor.
 
+use super::acks::{Acks, List};
 use super::arbitration::{Arbiter, role_name};
-use super::entity::DigestConfig;
+use super::entity::{DigestConfig, Entity};
 use super::error::{P4Error, Result, batch_status};
 use super::message::{
     Atomicity, ForwardingPipelineConfig, GetForwardingPipelineConfigRequest,
-    GetForwardingPipelineConfigResponse, ReadRequest, ReadResponse, ResponseType, WriteRequest,
+    GetForwardingPipelineConfigResponse, ReadRequest, ResponseType, WriteRequest,
 };
-use super::stream::Acks;
+use super::outbox::{Budget, Encoded, Share};
+use super::stream::OutgoingQueue;
 use super::target::{Pipeline, Target};
 use barewire_p4::ir::Program;
 use barewire_switch::control::Switch;
-use prost::Message;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -24,9 +25,13 @@ use tonic::{Code, Status};
 const READ_CHUNK: usize = 512;
 /// Bytes after which a message of a read ends: clients take 4 MiB by default.
 const READ_BYTES: usize = 1 << 20;
-/// Bytes of all that one read is answered with: it waits in memory for the client, and a request of a few bytes may ask
-/// for everything a thousand times.
+/// Bytes of all that reads are answered with and that waits in memory for clients, of all of them together: a request of a few
+/// bytes may ask for everything a thousand times, and who asks need not read.
 const READ_MOST: usize = 1 << 30;
+/// Patterns of one read: each that fails has its own error.
+pub const MAX_PATTERNS: usize = 65_536;
+/// The number of a ReadResponse's entities.
+const ENTITIES: u32 = 1;
 
 /// The version of P4Runtime spoken.
 pub const API_VERSION: &str = "1.4.1";
@@ -44,6 +49,17 @@ pub(super) struct Forwarding {
     pub(super) saved: Option<Saved>,
 }
 
+/// The program that runs, for those who must not wait for writes.
+pub(super) struct Current {
+    /// The switch as long as it runs that.
+    pub(super) switch: Switch,
+    pub(super) pipeline: Arc<Pipeline>,
+    /// The switch's epoch at which it began.
+    pub(super) began: u64,
+    /// Digests that are sent: P4Info's id and limits, by the switch's number.
+    pub(super) digests: BTreeMap<u32, (u32, DigestConfig)>,
+}
+
 /// What went wrong without anybody being told.
 #[derive(Debug, Default)]
 pub struct Lost {
@@ -55,6 +71,10 @@ pub struct Lost {
     pub packets_out: AtomicU64,
     /// Digest lists and notices of idle entries that nobody took.
     pub notices: AtomicU64,
+    /// What came of a program that another one followed before it was passed on.
+    pub outdated: AtomicU64,
+    /// Connections that were closed at once, as there were too many.
+    pub connections: AtomicU64,
 }
 
 impl Lost {
@@ -69,14 +89,17 @@ pub struct Device {
     pub(super) switch: Switch,
     pub(super) arbiter: Mutex<Arbiter>,
     pub(super) forwarding: Mutex<Forwarding>,
-    /// The program that runs, for those who must not wait for writes.
-    pub(super) current: RwLock<Option<Arc<Pipeline>>>,
-    /// Digests that are sent: P4Info's id and limits, by the switch's number.
-    pub(super) digests: RwLock<BTreeMap<u32, (u32, DigestConfig)>>,
+    current: RwLock<Option<Arc<Current>>>,
     pub(super) acks: Mutex<Acks>,
-    /// Lists of digests that no controller had enabled: the switch's number, the list. Whoever enables the digest starts
-    /// afresh: they count as acknowledged then.
-    pub(super) unclaimed: Mutex<VecDeque<(u32, u64)>>,
+    /// Lists of digests that no controller had enabled, with the epoch at which their program began. Whoever enables the digest
+    /// starts afresh: they count as acknowledged then.
+    pub(super) unclaimed: Mutex<VecDeque<(u64, List)>>,
+    /// What controllers send to the engines.
+    pub(super) outgoing: OutgoingQueue,
+    /// What waits of reads.
+    reads: Arc<Budget>,
+    /// When the switch started, in microseconds since 1970.
+    started_unix_us: u64,
     /// What was lost.
     pub lost: Lost,
 }
@@ -97,25 +120,28 @@ impl Device {
             arbiter: Mutex::new(Arbiter::new(id)),
             forwarding: Mutex::default(),
             current: RwLock::new(None),
-            digests: RwLock::default(),
             acks: Mutex::default(),
             unclaimed: Mutex::default(),
+            outgoing: OutgoingQueue::default(),
+            reads: Budget::new(READ_MOST),
+            started_unix_us: switch.info().started_unix_us,
             lost: Lost::default(),
             switch,
         };
         if let Some(config) = config {
-            let program = device.switch.program().ok_or_else(|| {
+            let (program, began) = device.switch.running().ok_or_else(|| {
                 P4Error::new(Code::FailedPrecondition, "a P4Info was given, but no program runs")
             })?;
-            device.adopt(config, program)?;
+            device.adopt(config, program, began)?;
         }
         Ok(device)
     }
 
     /// Take a program that runs already as the one that was pushed.
-    fn adopt(&self, config: ForwardingPipelineConfig, program: Arc<Program>) -> Result<()> {
+    fn adopt(&self, config: ForwardingPipelineConfig, program: Arc<Program>, began: u64) -> Result<()> {
         let pipeline = Arc::new(super::config::pipeline(config, program)?);
-        let target = Target::new(self.switch.clone(), pipeline, self.switch.epoch());
+        // What was put in place since it began is noticed with the first request.
+        let target = Target::new(self.switch.clone(), pipeline, began);
         target.normalise_initial_entries()?;
         let mut forwarding = lock(&self.forwarding);
         forwarding.live = Some(target);
@@ -125,37 +151,40 @@ impl Device {
 
     /// Tell the stream side what runs.
     pub(super) fn publish(&self, forwarding: &Forwarding) {
-        let live = forwarding.live.as_ref();
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) =
-            live.map(|target| Arc::clone(&target.pipeline));
-        let digests = live.map_or_else(BTreeMap::new, |target| {
+        let current = forwarding.live.as_ref().map(|target| {
             let known = |(id, config): (&u32, &DigestConfig)| {
                 Some((target.index().digests.get(*id)?.number, (*id, *config)))
             };
-            target.notes.digests.iter().filter_map(known).collect()
+            Arc::new(Current {
+                switch: target.switch.clone(),
+                pipeline: Arc::clone(&target.pipeline),
+                began: target.began(),
+                digests: target.notes.digests.iter().filter_map(known).collect(),
+            })
         });
-        *self.digests.write().unwrap_or_else(PoisonError::into_inner) = digests;
+        self.current.write().unwrap_or_else(PoisonError::into_inner).clone_from(&current);
+        let Some(current) = current else { return };
         // After the digests are known: whoever adds to the unclaimed looks at them under the same lock.
-        let mut unclaimed = lock(&self.unclaimed);
-        let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
-        unclaimed.retain(|&(number, list)| {
-            let claimed = digests.contains_key(&number);
-            if claimed {
-                // The program may have changed since: nothing is left to acknowledge then.
-                let _ = self.switch.ack_digest(number, list, None);
+        let mut claimed = Vec::new();
+        lock(&self.unclaimed).retain(|(_, list)| {
+            let is_claimed = current.digests.contains_key(&list.0);
+            if is_claimed {
+                claimed.push(*list);
             }
-            !claimed
+            !is_claimed
         });
+        let mut acks = lock(&self.acks);
+        claimed.into_iter().for_each(|list| acks.acknowledge(list));
     }
 
     /// The program that runs.
-    pub(super) fn pipeline(&self) -> Option<Arc<Pipeline>> {
+    pub(super) fn current(&self) -> Option<Arc<Current>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Nanoseconds since 1970, by the switch's clock.
     pub(super) fn now_ns(&self) -> i64 {
-        let us = self.switch.info().started_unix_us.saturating_add(self.switch.time_us());
+        let us = self.started_unix_us.saturating_add(self.switch.time_us());
         i64::try_from(us).unwrap_or(i64::MAX).saturating_mul(1000)
     }
 
@@ -176,13 +205,18 @@ impl Device {
             return;
         }
         let Some(mut old) = forwarding.live.take() else { return };
-        self.forget_lists();
-        forwarding.live = self.switch.program().and_then(|program| {
+        let running = self.switch.running();
+        let began = running.as_ref().map_or(u64::MAX, |(_, began)| *began);
+        if began != old.began() {
+            self.forget_lists(began);
+        }
+        forwarding.live = running.and_then(|(program, began)| {
             let pipeline = match Arc::ptr_eq(&program, &old.index().program) {
                 true => Arc::clone(&old.pipeline),
                 false => Arc::new(super::config::pipeline(old.pipeline.config.clone(), program).ok()?),
             };
-            let mut target = Target::new(self.switch.clone(), pipeline, epoch);
+            let mut target = Target::new(self.switch.clone(), pipeline, began);
+            target.is_known_at(epoch);
             // Entries that cannot be given other priorities keep the program's; all else is known.
             let _ = target.normalise_initial_entries();
             target.take_over(std::mem::take(&mut old.notes));
@@ -191,10 +225,11 @@ impl Device {
         self.publish(forwarding);
     }
 
-    /// Lists of digests begin anew with what learns them: an acknowledgement of an old one must not be taken for one of a new
-    /// one with the same number.
-    pub(super) fn forget_lists(&self) {
+    /// Lists of digests begin anew with what learns them, a program that began at this epoch: an acknowledgement of an old one must
+    /// not be taken for one of a new one with the same number.
+    pub(super) fn forget_lists(&self, began: u64) {
         *lock(&self.acks) = Acks::default();
+        lock(&self.unclaimed).retain(|(epoch, _)| *epoch >= began);
     }
 
     /// The program was swapped, or may have been.
@@ -235,18 +270,23 @@ impl Device {
     pub fn read(
         &self,
         request: &ReadRequest,
-    ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
-        self.read_at_most(request, READ_MOST)
+    ) -> std::result::Result<(Vec<Encoded>, std::result::Result<(), Status>), Status> {
+        self.read_within(request, &self.reads)
     }
 
-    /// [`Device::read`], answered with so many bytes and one entity at most.
+    /// [`Device::read`], answered with as many bytes as a budget has left.
     #[allow(clippy::type_complexity, reason = "as its caller")]
-    pub(super) fn read_at_most(
+    pub(super) fn read_within(
         &self,
         request: &ReadRequest,
-        most: usize,
-    ) -> std::result::Result<(Vec<ReadResponse>, std::result::Result<(), Status>), Status> {
+        budget: &Arc<Budget>,
+    ) -> std::result::Result<(Vec<Encoded>, std::result::Result<(), Status>), Status> {
         self.check_device(request.device_id)?;
+        if request.entities.len() > MAX_PATTERNS {
+            let given = request.entities.len();
+            let why = format!("{given} patterns were given, {MAX_PATTERNS} are the most in one read");
+            return Err(Status::invalid_argument(why));
+        }
         let mut forwarding = lock(&self.forwarding);
         self.refresh(&mut forwarding);
         let target = match &*forwarding {
@@ -254,33 +294,18 @@ impl Device {
             Forwarding { live: Some(live), .. } => live,
             _ => return Err(no_program()),
         };
-        let mut messages = Vec::new();
-        let (mut chunk, mut bytes, mut total) = (Vec::new(), 0, 0);
+        let mut answer = Answer { budget, messages: Vec::new(), chunk: Chunk::new(budget), is_full: false };
         let results: Vec<Result<()>> = request
             .entities
             .iter()
             .map(|wanted| {
-                if total > most {
-                    return Err(too_much(most));
+                if !answer.is_full {
+                    target.read(wanted, &mut |entity| answer.push(&entity))?;
                 }
-                target.read(wanted, &mut |entity| {
-                    if total > most {
-                        return;
-                    }
-                    let len = entity.encoded_len();
-                    (bytes, total) = (bytes + len, total + len);
-                    chunk.push(entity);
-                    if chunk.len() == READ_CHUNK || bytes > READ_BYTES {
-                        bytes = 0;
-                        messages.push(ReadResponse { entities: std::mem::take(&mut chunk) });
-                    }
-                })?;
-                if total > most { Err(too_much(most)) } else { Ok(()) }
+                if answer.is_full { Err(too_much(budget.most())) } else { Ok(()) }
             })
             .collect();
-        if !chunk.is_empty() || messages.is_empty() {
-            messages.push(ReadResponse { entities: chunk });
-        }
+        let messages = answer.finish();
         let status = match results.iter().all(Result::is_ok) {
             true => Ok(()),
             false => Err(batch_status("read", &results)),
@@ -327,8 +352,65 @@ impl Device {
     }
 }
 
+/// A message of a read that is being made.
+struct Chunk {
+    bytes: Vec<u8>,
+    entities: usize,
+    share: Share,
+}
+
+impl Chunk {
+    fn new(budget: &Arc<Budget>) -> Chunk {
+        Chunk { bytes: Vec::new(), entities: 0, share: Share::new(budget) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.entities == READ_CHUNK || self.bytes.len() > READ_BYTES
+    }
+
+    fn finish(mut self) -> Encoded {
+        self.bytes.shrink_to_fit();
+        Encoded::new(self.bytes, Some(self.share))
+    }
+}
+
+/// The answer to a read: messages as they travel, since entities take many times their room.
+struct Answer<'a> {
+    budget: &'a Arc<Budget>,
+    messages: Vec<Encoded>,
+    chunk: Chunk,
+    /// The budget has nothing left.
+    is_full: bool,
+}
+
+impl Answer<'_> {
+    fn push(&mut self, entity: &Entity) {
+        let len = prost::encoding::message::encoded_len(ENTITIES, entity);
+        if self.is_full || !self.chunk.share.grow(len) {
+            self.is_full = true;
+            return;
+        }
+        prost::encoding::message::encode(ENTITIES, entity, &mut self.chunk.bytes);
+        self.chunk.entities += 1;
+        if self.chunk.is_full() {
+            let chunk = std::mem::replace(&mut self.chunk, Chunk::new(self.budget));
+            self.messages.push(chunk.finish());
+        }
+    }
+
+    /// The messages; there is one at least.
+    fn finish(mut self) -> Vec<Encoded> {
+        if self.chunk.entities > 0 || self.messages.is_empty() {
+            self.messages.push(self.chunk.finish());
+        }
+        self.messages
+    }
+}
+
 fn too_much(most: usize) -> P4Error {
-    let message = format!("the answer is longer than {most} bytes: ask for less in one read");
+    let message = format!(
+        "all that waits for those who read would be longer than {most} bytes: ask for less in one read, or read faster"
+    );
     P4Error::new(Code::ResourceExhausted, message)
 }
 

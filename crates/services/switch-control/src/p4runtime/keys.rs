@@ -194,6 +194,8 @@ pub enum Stand {
     Entry,
     /// As the default action.
     Default,
+    /// It stands there already: another control plane does not ask for the scope.
+    Anywhere,
 }
 
 /// An action with its arguments, one of those allowed.

@@ -3,8 +3,10 @@
 //! What flows through here: [`service`] takes requests ([`message`], [`entity`], [`data`]) off gRPC; [`arbitration`] says
 //! who may write; [`device`] orders writes, reads and changes of the program behind one lock; [`target`] writes
 //! entities to the switch and reads them, each kind in its own file, with [`keys`] and [`value`] between messages and the
-//! store's form; [`stream`] and `notify` carry packets, digests and notices. [`server`] runs it all.
+//! store's form; [`stream`] and `notify` carry packets, digests and notices, which wait in an [`outbox`] for those who read them.
+//! `incoming` takes connections, and [`server`] runs it all.
 
+mod acks;
 pub mod arbitration;
 mod arrays;
 pub mod config;
@@ -13,9 +15,11 @@ pub mod device;
 mod digests;
 pub mod entity;
 pub mod error;
+mod incoming;
 pub mod keys;
 pub mod message;
 mod notify;
+pub mod outbox;
 mod profiles;
 mod read;
 mod reconcile;

@@ -1,8 +1,8 @@
 //! Action profiles: members, groups, groups given in place of an action ("one shot"), and ports that members depend on.
 
 use super::entity::{
-    ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember, ActionWatch,
-    GroupMember, MemberWatch,
+    Action, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
+    ActionWatch, GroupMember, MemberWatch,
 };
 use super::error::{P4Error, Result, invalid, not_found};
 use super::keys::{Stand, call_of};
@@ -10,7 +10,7 @@ use super::message::UpdateType;
 use super::target::{EntryNote, Target};
 use super::value::number32;
 use crate::p4info::index::{ProfileIndex, TableIndex};
-use barewire_switch::control::{ErrorKind, Group, PortInfo, TableAction};
+use barewire_switch::control::{ErrorKind, Group, Member, PortInfo, TableAction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tonic::Code;
@@ -31,6 +31,9 @@ pub(super) struct GroupNote {
     /// It stands for a group in place: nobody may see it.
     pub(super) in_place: bool,
 }
+
+/// Members of a profile; its groups, with what is known of them.
+pub(super) type MembersAndGroups = (Vec<Member>, Vec<(Group, Option<GroupNote>)>);
 
 impl GroupNote {
     /// Whether a group is the one that was written: another control plane may have taken that away and made another of its
@@ -61,6 +64,9 @@ impl Target {
 
     /// A profile is programmed by groups in place only, or by members and groups only.
     pub(super) fn exclusive(&mut self, profile: u32, in_place: bool) -> Result<()> {
+        if self.moving {
+            return Ok(());
+        }
         let pipeline = Arc::clone(&self.pipeline);
         let Some(profile) = pipeline.index.profiles.get(profile) else { return Ok(()) };
         if !in_place && self.has_in_place(profile) {
@@ -179,7 +185,8 @@ impl Target {
         }
     }
 
-    /// The port that a member depends on: it must exist. None for 0 and for an empty one. `ports` is asked for once.
+    /// The port that a member depends on: it must exist, or have existed when the member was first written. None for 0 and for
+    /// an empty one. `ports` is asked for once.
     fn watch_port(
         &mut self,
         place: &str,
@@ -187,8 +194,16 @@ impl Target {
         ports: &mut Option<Vec<PortInfo>>,
     ) -> Result<Option<u32>> {
         let Some(port) = port else { return Ok(None) };
-        let ports = ports.get_or_insert_with(|| self.ports.ports());
+        let ports = match ports {
+            Some(ports) => ports,
+            None => ports.insert(self.ports.known_ports()?),
+        };
         let Some(info) = ports.iter().find(|info| info.port == port) else {
+            if self.moving {
+                // It was removed: that is down.
+                self.port_changed(port, false);
+                return Ok(Some(port));
+            }
             let known: Vec<String> = ports.iter().map(|info| info.port.to_string()).collect();
             return Err(invalid(format!(
                 "{place}: there is no port {port} to watch; ports are {}",
@@ -544,6 +559,60 @@ impl Target {
                 let _ = self.switch.set_group_members(profile.profile, *group, members);
             }
         }
+    }
+
+    /// The members and groups of a profile that do not stand for groups in place, with what is known of the groups.
+    pub(super) fn own_members_and_groups(&self, profile: &ProfileIndex) -> Result<MembersAndGroups> {
+        let in_place: BTreeSet<u32> = self
+            .notes
+            .groups
+            .range((profile.id, 0)..=(profile.id, u32::MAX))
+            .filter(|(_, note)| note.in_place)
+            .flat_map(|(_, note)| note.watched.iter().map(|known| known.member))
+            .collect();
+        let mut members = self.switch.members(profile.profile)?;
+        members.retain(|member| !in_place.contains(&member.handle));
+        let groups = if profile.selector { self.switch.groups(profile.profile)? } else { Vec::new() };
+        let known = |group: Group| {
+            let note = self.notes.groups.get(&(profile.id, group.handle)).filter(|note| note.is_of(&group));
+            (note.is_none_or(|note| !note.in_place)).then(|| (group, note.cloned()))
+        };
+        Ok((members, groups.into_iter().filter_map(known).collect()))
+    }
+
+    /// Make the members and groups of another program's profile in this one. They are as the switch holds them, whoever made
+    /// them: with any number, and without those members of groups whose ports are down.
+    pub(super) fn take_members_and_groups(
+        &mut self,
+        profile: u32,
+        members: Vec<(u32, Action)>,
+        groups: Vec<(Group, Option<GroupNote>)>,
+    ) -> Result<()> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let profile = Self::profile(&pipeline, profile)?;
+        for (member, action) in members {
+            let place = format!("action profile '{}', member {member}", profile.name);
+            let call = call_of(&pipeline.index, &place, &profile.actions, &action, Stand::Anywhere)?;
+            self.switch
+                .add_member_as(profile.profile, member, call)
+                .map_err(|error| P4Error::from(error).at(&place))?;
+        }
+        for (group, note) in groups {
+            let place = format!("action profile '{}', group {}", profile.name, group.handle);
+            if note.is_some() && profile.max_group_size > 0 && group.max_size > profile.max_group_size {
+                let message =
+                    format!("max_size {} is not in 1 to {}", group.max_size, profile.max_group_size);
+                return Err(invalid(format!("{place}: {message}")));
+            }
+            self.switch
+                .create_group_as(profile.profile, group.handle, group.members, group.max_size)
+                .map_err(|error| P4Error::from(error).at(&place))?;
+            if let Some(mut note) = note {
+                note.message.action_profile_id = profile.id;
+                self.notes.groups.insert((profile.id, group.handle), note);
+            }
+        }
+        Ok(())
     }
 
     /// The members of profiles, all of one, or one.

@@ -7,16 +7,18 @@
 use super::data::P4DataKind;
 use super::device::{Device, Forwarding};
 use super::entity::{
-    Action, ActionChoice, ActionProfileGroup, ActionProfileMember, DigestEntry, Entity, EntityKind,
-    FieldMatch, MeterConfig, MeterEntry, RegisterEntry, TableEntry, ValueSetEntry,
+    Action, ActionChoice, DigestEntry, DirectMeterEntry, Entity, EntityKind, FieldMatch, MeterConfig,
+    MeterEntry, RegisterEntry, TableEntry, ValueSetEntry,
 };
 use super::error::{P4Error, Result, invalid};
+use super::keys::wire_call;
 use super::message::{Atomicity, Update, UpdateType};
+use super::profiles::GroupNote;
 use super::target::{Pipeline, Target};
 use crate::p4info::Index;
-use crate::p4info::index::{Catalogue, FieldIndex, TableIndex};
+use crate::p4info::index::{Catalogue, FieldIndex, ProfileIndex, TableIndex};
 use barewire_p4::ir::TableId;
-use barewire_switch::control::{CarriedCounters, Takeover};
+use barewire_switch::control::{CarriedCounters, Group, Member, Takeover};
 use barewire_switch::prepared::Prepared;
 use prost::Message;
 use std::collections::{HashMap, HashSet};
@@ -116,13 +118,6 @@ impl Exchange<'_> {
         let (old, new) = (self.old, self.new);
         match entity {
             EntityKind::TableEntry(entry) => self.entry(entry)?,
-            EntityKind::ActionProfileMember(member) => {
-                member.action.as_mut().map_or(Ok(()), |action| self.action(action))?;
-                member.action_profile_id = same(&old.profiles, &new.profiles, member.action_profile_id)?;
-            }
-            EntityKind::ActionProfileGroup(group) => {
-                group.action_profile_id = same(&old.profiles, &new.profiles, group.action_profile_id)?;
-            }
             EntityKind::MeterEntry(meter) => meter.meter_id = same(&old.meters, &new.meters, meter.meter_id)?,
             EntityKind::RegisterEntry(register) => {
                 register.register_id = same(&old.registers, &new.registers, register.register_id)?;
@@ -151,15 +146,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Patterns that match what a program holds beside its tables' entries, in an order in which it can be written again.
-/// Counters are carried by the switch, to the last packet.
-fn before_entries() -> [EntityKind; 2] {
-    [
-        EntityKind::ActionProfileMember(ActionProfileMember::default()),
-        EntityKind::ActionProfileGroup(ActionProfileGroup::default()),
-    ]
-}
-
+/// Patterns that match what a program holds beside its tables' entries and what these point at. Counters are carried by the
+/// switch, to the last packet.
 fn after_entries() -> [EntityKind; 4] {
     [
         EntityKind::MeterEntry(MeterEntry::default()),
@@ -172,9 +160,7 @@ fn after_entries() -> [EntityKind; 4] {
 /// How an entity is written again; none when there is nothing to write.
 fn kind_of(entity: &EntityKind) -> Option<UpdateType> {
     match entity {
-        EntityKind::ActionProfileMember(_)
-        | EntityKind::ActionProfileGroup(_)
-        | EntityKind::DigestEntry(_) => Some(UpdateType::Insert),
+        EntityKind::DigestEntry(_) => Some(UpdateType::Insert),
         EntityKind::MeterEntry(meter) => meter.config.is_some().then_some(UpdateType::Modify),
         EntityKind::RegisterEntry(register) => (!is_zero(register)).then_some(UpdateType::Modify),
         EntityKind::ValueSetEntry(set) => (!set.members.is_empty()).then_some(UpdateType::Modify),
@@ -208,12 +194,22 @@ struct TableMoves {
     touched: bool,
 }
 
+/// What of one action profile goes to the new program.
+struct ProfileMoves {
+    /// By the new program's id.
+    profile: u32,
+    members: Vec<(u32, Action)>,
+    groups: Vec<(Group, Option<GroupNote>)>,
+}
+
 /// All that goes to the new program.
 #[derive(Default)]
 struct Moves {
-    before: Vec<Update>,
+    profiles: Vec<ProfileMoves>,
     /// By the new program's ids.
     tables: Vec<(u32, TableMoves)>,
+    /// Meters of entries that are const, which the new program may not have.
+    metered: Vec<DirectMeterEntry>,
     after: Vec<Update>,
     carried: CarriedCounters,
     /// Entries with direct counters: where they are, and what they are in the new program.
@@ -226,7 +222,9 @@ impl Target {
     fn moves_to_program(&self, own: &Target, new: &Index) -> Result<Moves> {
         let exchange = Exchange { old: self.index(), new };
         let mut moves = Moves::default();
-        self.others(&exchange, &before_entries(), &mut moves.before)?;
+        for profile in self.index().profiles.iter() {
+            moves.profiles.extend(self.profile_moves(profile, &exchange)?);
+        }
         for table in self.index().tables.iter() {
             self.entries_of(table, own, &exchange, &mut moves)?;
         }
@@ -246,6 +244,24 @@ impl Target {
             }
         }
         Ok(moves)
+    }
+
+    fn profile_moves(&self, profile: &ProfileIndex, exchange: &Exchange<'_>) -> Result<Option<ProfileMoves>> {
+        let (members, groups) = self.own_members_and_groups(profile)?;
+        if members.is_empty() && groups.is_empty() {
+            return Ok(None);
+        }
+        let place = |error: P4Error| error.at(&format!("action profile '{}'", profile.name));
+        let member = |member: Member| {
+            let mut action = wire_call(self.index(), &profile.actions, &member.call).ok_or_else(|| {
+                invalid(format!("the P4Info has no action for its member {}", member.handle))
+            })?;
+            exchange.action(&mut action)?;
+            Ok((member.handle, action))
+        };
+        let members = members.into_iter().map(member).collect::<Result<_>>().map_err(place)?;
+        let profile = same(&exchange.old.profiles, &exchange.new.profiles, profile.id)?;
+        Ok(Some(ProfileMoves { profile, members, groups }))
     }
 
     fn others(&self, exchange: &Exchange<'_>, wanted: &[EntityKind], out: &mut Vec<Update>) -> Result<()> {
@@ -301,7 +317,11 @@ impl Target {
                 let key = TableEntry { is_const: false, ..moved.clone() };
                 moves.counted.push(((table.table, handle), key));
             }
-            if !own {
+            if entry.is_const && table.meter.is_some() && !as_ever(&entry) {
+                let config = moved.meter_config.take();
+                let table_entry = Some(TableEntry { is_const: false, ..moved });
+                moves.metered.push(DirectMeterEntry { table_entry, config, counter_data: None });
+            } else if !own {
                 of_table.written.push(moved);
             }
         }
@@ -314,8 +334,17 @@ impl Target {
 
     /// Write what moves to this program, which does not run yet. Gives the counters that go on counting.
     fn write_moves(&mut self, moves: Moves) -> Result<CarriedCounters> {
-        let Moves { before, tables, after, mut carried, counted } = moves;
-        self.write_all(&before)?;
+        self.moving = true;
+        let carried = self.write_moved(moves);
+        self.moving = false;
+        carried
+    }
+
+    fn write_moved(&mut self, moves: Moves) -> Result<CarriedCounters> {
+        let Moves { profiles, tables, metered, after, mut carried, counted } = moves;
+        for ProfileMoves { profile, members, groups } in profiles {
+            self.take_members_and_groups(profile, members, groups)?;
+        }
         for (id, of_table) in tables {
             self.make_room(id, &of_table)?;
             let updates: Vec<Update> = of_table
@@ -325,16 +354,24 @@ impl Target {
                 .collect();
             self.write_all(&updates)?;
         }
+        // Entries of the old program that the new one has not are left out.
+        for meter in metered {
+            if meter.table_entry.as_ref().is_some_and(|entry| self.entry_at(entry).is_some()) {
+                self.write_direct_meter(UpdateType::Modify, &meter)?;
+            }
+        }
         self.write_all(&after)?;
-        let pipeline = Arc::clone(&self.pipeline);
         for (from, entry) in counted {
-            let Some(table) = pipeline.index.tables.get(entry.table_id) else { continue };
-            // An entry of the old program that the new one has not.
-            let Ok((key, priority)) = super::keys::key_of(table, &entry) else { continue };
-            let Ok(there) = self.find_entry(table, &key, priority) else { continue };
-            carried.entries.push((from, (table.table, there.handle)));
+            carried.entries.extend(self.entry_at(&entry).map(|there| (from, there)));
         }
         Ok(carried)
+    }
+
+    /// Where the entry with the key of a message is.
+    fn entry_at(&self, entry: &TableEntry) -> Option<(TableId, u64)> {
+        let table = self.index().tables.get(entry.table_id)?;
+        let (key, priority) = super::keys::key_of(table, entry).ok()?;
+        Some((table.table, self.find_entry(table, &key, priority).ok()?.handle))
     }
 
     /// Take away the program's own entries that give way to written ones: all where a controller had changed the old
@@ -410,6 +447,8 @@ impl Device {
         let lost = |error: P4Error| invalid(format!("what is written cannot be kept: {error}"));
         let own = self.shadow(running, Arc::clone(&live.pipeline))?.target;
         let moves = live.moves_to_program(&own, &pipeline.index).map_err(lost)?;
+        // Groups are moved without the members whose ports are down.
+        next.target.notes.down.clone_from(&live.notes.down);
         let carried = next.target.write_moves(moves).map_err(lost)?;
         // The replication engine belongs to no program.
         next.target.notes.multicast.clone_from(&live.notes.multicast);

@@ -4,6 +4,7 @@ use super::device::{Device, Lost};
 use super::error::P4Error;
 use super::message::ForwardingPipelineConfig;
 use super::service::P4Runtime;
+use super::{incoming, notify};
 use crate::gnmi::Gnmi;
 use barewire_switch::control::Switch;
 use std::fmt;
@@ -14,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
-use tokio_stream::wrappers::TcpListenerStream;
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
 /// Threads that serve connections.
@@ -26,6 +27,8 @@ const MAX_BLOCKING: usize = 64;
 const MAX_STREAMS: u32 = 256;
 /// Notifications that may wait for the thread that passes them on.
 const NOTIFICATIONS: usize = 65_536;
+/// Of these that may wait for requests that are under way.
+const NOTIFICATIONS_LATER: usize = 16_384;
 /// How long the end waits for requests under way.
 const SHUTDOWN: Duration = Duration::from_millis(500);
 
@@ -42,8 +45,11 @@ pub struct Tls {
     pub client_auth: bool,
 }
 
+/// Connections at one time, unless asked otherwise; one more is closed at once.
+pub const MAX_CONNECTIONS: usize = 256;
+
 /// Options of the server.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct GrpcOptions {
     /// The device id that requests must name; P4Runtime knows no device 0.
     pub device_id: u64,
@@ -51,6 +57,14 @@ pub struct GrpcOptions {
     pub tls: Option<Tls>,
     /// The P4Info of the program that runs from the start, so that a controller need not push it.
     pub config: Option<ForwardingPipelineConfig>,
+    /// Connections at one time; one more is closed at once.
+    pub max_connections: usize,
+}
+
+impl Default for GrpcOptions {
+    fn default() -> Self {
+        GrpcOptions { device_id: 0, tls: None, config: None, max_connections: MAX_CONNECTIONS }
+    }
 }
 
 /// Why the server did not start.
@@ -133,13 +147,12 @@ impl GrpcServer {
     pub fn start(address: SocketAddr, switch: Switch, options: GrpcOptions) -> Result<GrpcServer, GrpcError> {
         // A program that Thrift has staged is no controller's concern before it runs.
         let switch = switch.of_running();
-        let notifications = switch.subscribe(NOTIFICATIONS);
+        let notifications = switch.subscribe_dated(NOTIFICATIONS);
         let device = Arc::new(Device::new(switch.clone(), options.device_id, options.config)?);
         let mut builder = tonic::transport::Server::builder()
             .max_concurrent_streams(Some(MAX_STREAMS))
             .http2_keepalive_interval(Some(Duration::from_secs(30)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(20)))
-            .tcp_nodelay(true);
+            .http2_keepalive_timeout(Some(Duration::from_secs(20)));
         if let Some(tls) = &options.tls {
             builder = builder.tls_config(tls_config(tls)?).map_err(|error| GrpcError::Tls(text(&error)))?;
         }
@@ -159,23 +172,34 @@ impl GrpcServer {
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.into()).spawn(work).map_err(GrpcError::Runtime)
         };
-        let ending = Arc::clone(&stop);
+        let (ending, of) = (Arc::clone(&stop), Arc::clone(&device));
+        let max_connections = options.max_connections;
+        let (to, connections) = mpsc::channel(1);
         let serve = move || {
             runtime.block_on(async {
-                let serving = router.serve_with_incoming(TcpListenerStream::new(listener));
+                let serving = router.serve_with_incoming(ReceiverStream::new(connections));
+                let accepting = incoming::accept(|| listener.accept(), max_connections, &to, &of.lost);
                 tokio::select! {
-                    // Accepting fails for one connection at a time; the server goes on.
                     _ = serving => {}
+                    () = accepting => {}
                     () = ending.notify.notified() => {}
                 }
             });
             runtime.shutdown_timeout(SHUTDOWN);
         };
-        let passing = (Arc::clone(&device), Arc::clone(&stop));
-        let pass_on = move || super::notify::run(&passing.0, &notifications, NOTIFICATIONS, &passing.1.flag);
+        let both = || (Arc::clone(&device), Arc::clone(&stop));
+        let (to, later) = notify::later(NOTIFICATIONS_LATER);
+        let (of, stopped) = both();
+        let pass_on = move || notify::pass_on(&of, &notifications, NOTIFICATIONS, &to, &stopped.flag);
+        let (of, stopped) = both();
+        let pass_on_later = move || notify::pass_on_later(&of, &later, &stopped.flag);
+        let (of, stopped) = both();
+        let send_out = move || of.run_outgoing(&stopped.flag);
         let mut server = GrpcServer { address, device, stop, threads: Vec::new() };
         server.threads.push(spawn("grpc-serve", Box::new(serve))?);
         server.threads.push(spawn("grpc-notify", Box::new(pass_on))?);
+        server.threads.push(spawn("grpc-later", Box::new(pass_on_later))?);
+        server.threads.push(spawn("grpc-out", Box::new(send_out))?);
         Ok(server)
     }
 

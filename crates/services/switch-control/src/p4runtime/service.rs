@@ -1,15 +1,17 @@
 //! The gRPC service `p4.v1.P4Runtime`.
 
-use super::device::{API_VERSION, Device};
+use super::device::{API_VERSION, Device, MAX_PATTERNS};
 use super::message::{
-    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest, ReadRequest, ReadResponse,
+    CapabilitiesRequest, CapabilitiesResponse, GetForwardingPipelineConfigRequest, ReadRequest,
     SetForwardingPipelineConfigRequest, SetForwardingPipelineConfigResponse, StreamMessageRequest,
     WriteRequest, WriteResponse,
 };
+use super::outbox::{Ready, Sent};
 use super::rpc::{Reply, ReplyFuture, no_such_method, server_streaming, streaming, unary};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::codegen::{Body, Service, StdError, http};
@@ -18,6 +20,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// Messages of a read that wait for a slow client.
 const READ_AHEAD: usize = 4;
+/// How long a client may take for one of them.
+const READ_STALL: Duration = Duration::from_secs(60);
 
 /// The service.
 #[derive(Clone)]
@@ -36,20 +40,26 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(Status::internal("the request ended with a panic: this is a bug")))
 }
 
-async fn read(
-    device: Arc<Device>,
-    request: ReadRequest,
-) -> Result<Response<ReceiverStream<Result<ReadResponse, Status>>>, Status> {
+async fn read(device: Arc<Device>, request: ReadRequest) -> Result<Response<ReceiverStream<Sent>>, Status> {
     let (messages, status) = blocking(device, move |device| device.read(&request)).await?;
-    let (sender, receiver) = mpsc::channel(READ_AHEAD);
+    let (sender, receiver) = mpsc::channel(READ_AHEAD + 1);
     tokio::spawn(async move {
+        // There is always a place for how it ends.
+        let Ok(last) = sender.clone().reserve_owned().await else { return };
         for message in messages {
-            if sender.send(Ok(message)).await.is_err() {
-                return;
+            match tokio::time::timeout(READ_STALL, sender.send(Ok(message))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return,
+                // What waits for a client that does not read keeps others from reading.
+                Err(_) => {
+                    let why = format!("the client took no message for {} s", READ_STALL.as_secs());
+                    last.send(Err(Status::deadline_exceeded(why)));
+                    return;
+                }
             }
         }
         if let Err(status) = status {
-            let _ = sender.send(Err(status)).await;
+            last.send(Err(status));
         }
     });
     Ok(Response::new(ReceiverStream::new(receiver)))
@@ -78,9 +88,13 @@ where
                     Ok(Response::new(WriteResponse {}))
                 }
             }),
-            "/p4.v1.P4Runtime/Read" => server_streaming(request, move |request: Request<ReadRequest>| {
-                read(Arc::clone(&device), request.into_inner())
-            }),
+            "/p4.v1.P4Runtime/Read" => {
+                // Its patterns, and what says who asks for what.
+                let codec = Ready::of_fields(MAX_PATTERNS + 8);
+                server_streaming(request, codec, move |request: Request<ReadRequest>| {
+                    read(Arc::clone(&device), request.into_inner())
+                })
+            }
             "/p4.v1.P4Runtime/SetForwardingPipelineConfig" => {
                 unary(request, move |request: Request<SetForwardingPipelineConfigRequest>| {
                     let device = Arc::clone(&device);
@@ -101,10 +115,11 @@ where
                 })
             }
             "/p4.v1.P4Runtime/StreamChannel" => {
-                streaming(request, move |request: Request<Streaming<StreamMessageRequest>>| {
+                let method = move |request: Request<Streaming<StreamMessageRequest>>| {
                     let device = Arc::clone(&device);
                     async move { Ok(Response::new(super::stream::serve(device, request.into_inner()))) }
-                })
+                };
+                streaming(request, Ready::default(), method)
             }
             "/p4.v1.P4Runtime/Capabilities" => unary(request, |_: Request<CapabilitiesRequest>| async {
                 Ok(Response::new(CapabilitiesResponse { p4runtime_api_version: API_VERSION.into() }))

@@ -1,89 +1,118 @@
 //! The stream of one controller: arbitration, packets out, acknowledgements.
 
-use super::arbitration::{Notices, Outbox, QUEUE, Session, send_best_effort};
+use super::arbitration::Session;
 use super::device::{Device, Lost, lock};
 use super::error::{P4Error, Result, denied, invalid};
 use super::message::{
     DigestListAck, DigestListAckError, PacketMetadata, PacketOut, PacketOutError, StreamError,
-    StreamErrorDetails, StreamMessageRequest, StreamMessageResponse, StreamOtherError, StreamRequest,
-    StreamResponse,
+    StreamErrorDetails, StreamMessageRequest, StreamOtherError, StreamRequest, StreamResponse,
 };
+use super::outbox::{Outbox, Sent, encode};
 use super::value::{bytes, number};
 use crate::p4info::index::PacketHeader;
+use barewire_switch::control::ErrorKind;
 use num_bigint::BigUint;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::mpsc;
+use prost::Message;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Status, Streaming};
-
-/// Digest lists that wait for their acknowledgement: the switch's number of the digest, and when waiting ends
-/// (microseconds of the switch's clock), by P4Info's id and the list's number.
-#[derive(Debug, Default)]
-pub struct Acks {
-    waiting: HashMap<(u32, u64), (u32, u64)>,
-}
-
-/// Lists that may wait; what comes on top is taken as acknowledged.
-const MAX_WAITING: usize = 65_536;
-
-impl Acks {
-    /// A list was sent. False when it cannot wait.
-    pub fn wait(&mut self, digest: u32, list: u64, number: u32, until_us: u64) -> bool {
-        self.waiting.len() < MAX_WAITING && self.waiting.insert((digest, list), (number, until_us)).is_none()
-    }
-
-    /// A list was acknowledged: the switch's number of its digest.
-    pub fn take(&mut self, digest: u32, list: u64) -> Option<u32> {
-        self.waiting.remove(&(digest, list)).map(|(number, _)| number)
-    }
-
-    /// Lists whose time is over: number, list.
-    pub fn expired(&mut self, now_us: u64) -> Vec<(u32, u64)> {
-        let mut out = Vec::new();
-        self.waiting.retain(|(_, list), (number, until_us)| {
-            let over = *until_us <= now_us;
-            if over {
-                out.push((*number, *list));
-            }
-            !over
-        });
-        out
-    }
-}
 
 /// The next stream's key.
 static NEXT_STREAM: AtomicU64 = AtomicU64::new(1);
 
 /// The answers to one controller.
-pub type Answers = ReceiverStream<std::result::Result<StreamMessageResponse, Status>>;
+pub type Answers = ReceiverStream<Sent>;
+
+/// Packets and acknowledgements from controllers that may wait for the engines.
+const OUTGOING: usize = 1024;
+/// How long a stream waits for a place among those. One that waited in vain does not wait again before it had one, so that what
+/// comes behind is not held up for longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The longest packet from a controller: longer than any frame.
+pub(super) const MAX_PACKET: usize = 1 << 16;
+/// Bytes of a refused message that are sent back with the error.
+pub(super) const MAX_ECHO: usize = 2048;
+/// How often it is looked for lists of digests whose time is over.
+const TICK: Duration = Duration::from_millis(20);
+
+/// What a controller sends to the engines. They may have to be waited for, which no thread that serves connections may.
+pub(super) struct Outgoing {
+    key: u64,
+    session: Session,
+    outbox: Outbox,
+    what: ToEngines,
+    /// Its place among those that wait; none when there was none.
+    place: Option<OwnedSemaphorePermit>,
+}
+
+enum ToEngines {
+    Packet(PacketOut),
+    Ack(DigestListAck),
+}
+
+#[cfg(test)]
+impl Outgoing {
+    /// A packet of a stream.
+    pub(super) fn packet(
+        (key, session, outbox): (u64, &Session, &Outbox),
+        packet: PacketOut,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Outgoing {
+        let (session, outbox) = (session.clone(), outbox.clone());
+        Outgoing { key, session, outbox, what: ToEngines::Packet(packet), place }
+    }
+}
+
+/// The way to the engines, and where it ends, until somebody goes it.
+pub(super) struct OutgoingQueue {
+    places: Arc<Semaphore>,
+    to: SyncSender<Outgoing>,
+    from: Mutex<Receiver<Outgoing>>,
+}
+
+impl Default for OutgoingQueue {
+    fn default() -> Self {
+        let (to, from) = sync_channel(OUTGOING);
+        OutgoingQueue { places: Arc::new(Semaphore::new(OUTGOING)), to, from: Mutex::new(from) }
+    }
+}
+
+impl OutgoingQueue {
+    /// A place, if there is one.
+    pub(super) fn try_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+
+    /// A place, if there is one soon.
+    async fn place(&self, patience: Duration) -> Option<OwnedSemaphorePermit> {
+        match self.try_place() {
+            None if !patience.is_zero() => {
+                let place = Arc::clone(&self.places).acquire_owned();
+                tokio::time::timeout(patience, place).await.ok()?.ok()
+            }
+            place => place,
+        }
+    }
+}
 
 /// Serve a stream until it ends.
 pub fn serve(device: Arc<Device>, requests: Streaming<StreamMessageRequest>) -> Answers {
-    let (outbox, answers) = mpsc::channel(QUEUE);
+    let (outbox, answers) = Outbox::new();
     tokio::spawn(async move {
         let key = NEXT_STREAM.fetch_add(1, Ordering::Relaxed);
         let mut session = Session::default();
         let ended = converse(&device, key, &mut session, requests, &outbox).await;
         // First out of the list, then the bad news: whoever reads it finds the id free again.
-        let notices = lock(&device.arbiter).leave(key, &session);
-        tell(&device, notices).await;
+        lock(&device.arbiter).leave(key, &session);
         if let Err(status) = ended {
-            let _ = outbox.try_send(Err(status));
+            outbox.end(status);
         }
     });
     ReceiverStream::new(answers)
-}
-
-/// Tell controllers of a change; the new primary after the old one's writes.
-async fn tell(device: &Arc<Device>, mut notices: Notices) {
-    notices.send_now();
-    if notices.after_writes.is_some() {
-        let device = Arc::clone(device);
-        let _ = tokio::task::spawn_blocking(move || device.wait_for_writes()).await;
-        notices.send_after_writes();
-    }
 }
 
 async fn converse(
@@ -93,6 +122,7 @@ async fn converse(
     mut requests: Streaming<StreamMessageRequest>,
     outbox: &Outbox,
 ) -> std::result::Result<(), Status> {
+    let mut patience = PATIENCE;
     loop {
         let request = tokio::select! {
             request = requests.message() => request,
@@ -100,74 +130,185 @@ async fn converse(
             () = outbox.closed() => return Ok(()),
         };
         let Some(request) = request? else { return Ok(()) };
-        let (error, details) = match request.update {
+        let what = match request.update {
             None => {
-                (invalid("the message is empty"), StreamErrorDetails::Other(StreamOtherError { other: None }))
-            }
-            Some(StreamRequest::Arbitration(update)) => {
-                let notices = lock(&device.arbiter).update(key, session, &update, outbox)?;
-                tell(device, notices).await;
+                let details = StreamErrorDetails::Other(StreamOtherError { other: None });
+                report(outbox, invalid("the message is empty"), details);
                 continue;
             }
-            Some(StreamRequest::Packet(packet)) => {
-                let primary = lock(&device.arbiter).is_primary_stream(key, session);
-                let sent = if primary {
-                    device.packet_out(&packet)
-                } else {
-                    Err(denied("only the primary may send packets"))
-                };
-                let Err(error) = sent else { continue };
+            Some(StreamRequest::Arbitration(update)) => {
+                let elected = lock(&device.arbiter).update(key, session, &update, outbox)?;
+                if let Some(elected) = elected {
+                    let for_writes = Arc::clone(device);
+                    let _ = tokio::task::spawn_blocking(move || for_writes.wait_for_writes()).await;
+                    lock(&device.arbiter).confirm(&elected);
+                }
+                continue;
+            }
+            Some(StreamRequest::Packet(packet)) => ToEngines::Packet(packet),
+            Some(StreamRequest::DigestAck(ack)) => ToEngines::Ack(ack),
+            Some(StreamRequest::Other(other)) => {
+                let error = P4Error::new(Code::Unimplemented, "the switch has no messages of its own");
+                let other = Some(other).filter(|other| other.encoded_len() <= MAX_ECHO);
+                report(outbox, error, StreamErrorDetails::Other(StreamOtherError { other }));
+                continue;
+            }
+        };
+        let place = device.outgoing.place(patience).await;
+        patience = if place.is_some() { PATIENCE } else { Duration::ZERO };
+        let (session, outbox) = (session.clone(), outbox.clone());
+        device.take_outgoing(Outgoing { key, session, outbox, what, place });
+    }
+}
+
+/// Tell a controller of an error, if it reads.
+fn report(outbox: &Outbox, error: P4Error, details: StreamErrorDetails) {
+    let error = StreamError {
+        canonical_code: error.code as i32,
+        message: error.message,
+        space: String::new(),
+        code: error.kind,
+        details: Some(details),
+    };
+    outbox.send_best_effort(encode(StreamResponse::Error(error)));
+}
+
+/// As much of a packet as is sent back.
+fn echo(mut packet: PacketOut) -> PacketOut {
+    packet.payload.truncate(MAX_ECHO);
+    let metadata: usize = packet.metadata.iter().map(Message::encoded_len).sum();
+    if metadata > MAX_ECHO {
+        packet.metadata.clear();
+    }
+    packet
+}
+
+impl ToEngines {
+    /// Tell the controller that it was refused.
+    fn refuse(self, device: &Device, outbox: &Outbox, error: P4Error) {
+        let details = match self {
+            ToEngines::Packet(packet) => {
                 Lost::count(&device.lost.packets_out);
-                (error, StreamErrorDetails::PacketOut(PacketOutError { packet_out: Some(packet) }))
+                StreamErrorDetails::PacketOut(PacketOutError { packet_out: Some(echo(packet)) })
             }
-            Some(StreamRequest::DigestAck(ack)) => {
-                let primary = lock(&device.arbiter).is_primary_stream(key, session);
-                let done = if primary {
-                    device.digest_ack(ack)
-                } else {
-                    Err(denied("only the primary may acknowledge"))
-                };
-                let Err(error) = done else { continue };
-                (error, StreamErrorDetails::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) }))
+            ToEngines::Ack(ack) => {
+                StreamErrorDetails::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) })
             }
-            Some(StreamRequest::Other(other)) => (
-                P4Error::new(Code::Unimplemented, "the switch has no messages of its own"),
-                StreamErrorDetails::Other(StreamOtherError { other: Some(other) }),
-            ),
         };
-        let error = StreamError {
-            canonical_code: error.code as i32,
-            message: error.message,
-            space: String::new(),
-            code: error.kind,
-            details: Some(details),
-        };
-        send_best_effort(outbox, StreamResponse::Error(error));
+        report(outbox, error, details);
+    }
+
+    /// What is refused without the engines.
+    fn check(&self) -> Result<()> {
+        let ToEngines::Packet(packet) = self else { return Ok(()) };
+        let len = packet.encoded_len();
+        if len <= MAX_PACKET {
+            return Ok(());
+        }
+        Err(invalid(format!("the packet has {len} bytes with its metadata, {MAX_PACKET} are the most")))
     }
 }
 
 impl Device {
+    fn check_primary(&self, key: u64, session: &Session, what: &ToEngines) -> Result<()> {
+        if lock(&self.arbiter).is_primary_stream(key, session) {
+            return Ok(());
+        }
+        Err(match what {
+            ToEngines::Packet(_) => denied("only the primary may send packets"),
+            ToEngines::Ack(_) => denied("only the primary may acknowledge"),
+        })
+    }
+
+    /// Pass on what a controller sends, without waiting.
+    pub(super) fn take_outgoing(&self, message: Outgoing) {
+        let full = || {
+            let why = format!("{OUTGOING} packets and acknowledgements wait for the engines already");
+            P4Error::new(Code::ResourceExhausted, why)
+        };
+        let checked = message.what.check();
+        let checked = checked.and_then(|()| self.check_primary(message.key, &message.session, &message.what));
+        let checked = checked.and_then(|()| message.place.is_some().then_some(()).ok_or_else(full));
+        if let Err(error) = checked {
+            return message.what.refuse(self, &message.outbox, error);
+        }
+        if let Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) =
+            self.outgoing.to.try_send(message)
+        {
+            message.what.refuse(self, &message.outbox, full());
+        }
+    }
+
+    /// Bring to the engines what controllers send, and acknowledge digests whose time is over, until told to stop.
+    pub(super) fn run_outgoing(&self, stop: &AtomicBool) {
+        let from = lock(&self.outgoing.from);
+        let mut looked_us = self.switch.time_us();
+        while !stop.load(Ordering::Relaxed) {
+            match from.recv_timeout(TICK) {
+                Ok(message) => self.send_outgoing(message),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now_us = self.switch.time_us();
+            if u128::from(now_us.saturating_sub(looked_us)) >= TICK.as_micros() {
+                looked_us = now_us;
+                self.acknowledge_overdue(now_us);
+            }
+        }
+    }
+
+    fn send_outgoing(&self, message: Outgoing) {
+        let Outgoing { key, session, outbox, what, place: _place } = message;
+        // It may have been deposed while the message waited.
+        let done = self.check_primary(key, &session, &what).and_then(|()| match &what {
+            ToEngines::Packet(packet) => self.packet_out(packet),
+            ToEngines::Ack(ack) => self.digest_ack(*ack),
+        });
+        if let Err(error) = done {
+            what.refuse(self, &outbox, error);
+        }
+    }
+
     fn packet_out(&self, packet: &PacketOut) -> Result<()> {
-        let pipeline = self.pipeline().ok_or_else(|| {
+        let current = self.current().ok_or_else(|| {
             P4Error::new(Code::FailedPrecondition, "no forwarding pipeline config has been set")
         })?;
         let none = PacketHeader::default();
-        let header = pipeline.index.packet_out.as_ref().unwrap_or(&none);
+        let header = current.pipeline.index.packet_out.as_ref().unwrap_or(&none);
         let mut bytes = header_bytes(header, &packet.metadata)?;
         bytes.extend_from_slice(&packet.payload);
         Ok(self.switch.packet_out(None, bytes)?)
     }
 
     fn digest_ack(&self, ack: DigestListAck) -> Result<()> {
-        let known =
-            self.pipeline().is_some_and(|pipeline| pipeline.index.digests.get(ack.digest_id).is_some());
+        let known = self.current().is_some_and(|now| now.pipeline.index.digests.get(ack.digest_id).is_some());
         if !known {
             return Err(invalid(format!("there is no digest {}", ack.digest_id)));
         }
         // A list that is not waited for was acknowledged before, or its time is over.
-        match lock(&self.acks).take(ack.digest_id, ack.list_id) {
-            Some(number) => Ok(self.switch.ack_digest(number, ack.list_id, None)?),
-            None => Ok(()),
+        let mut acks = lock(&self.acks);
+        if let Some(number) = acks.take(ack.digest_id, ack.list_id) {
+            acks.acknowledge((number, ack.list_id));
+            drop(acks);
+            self.acknowledge_overdue(self.switch.time_us());
+        }
+        Ok(())
+    }
+
+    /// Tell the switch of lists that are acknowledged or whose time is over. What it cannot be told now it is told the next time.
+    pub(super) fn acknowledge_overdue(&self, now_us: u64) {
+        // Lists are of the program that is known, and another one's may have the same numbers.
+        let switch = self.current().map_or_else(|| self.switch.clone(), |current| current.switch.clone());
+        loop {
+            let Some(list) = lock(&self.acks).next_overdue(now_us) else { return };
+            match switch.ack_digest(list.0, list.1, None) {
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    lock(&self.acks).put_back(list);
+                    return;
+                }
+                // Refused: the program is another one, which has learned nothing of it.
+                _ => {}
+            }
         }
     }
 }
@@ -285,16 +426,5 @@ mod tests {
             assert_eq!(bytes.len(), header.bytes, "seed {seed}, {widths:?}");
             assert_eq!(header_fields(&header, &bytes).unwrap(), metadata, "seed {seed}, {widths:?}");
         }
-    }
-
-    #[test]
-    fn lists_wait_until_their_time_is_over() {
-        let mut acks = Acks::default();
-        assert!(acks.wait(1, 10, 3, 100));
-        assert!(acks.wait(1, 11, 3, 200));
-        assert_eq!(acks.take(1, 12), None);
-        assert_eq!(acks.expired(150), [(3, 10)]);
-        assert_eq!(acks.take(1, 11), Some(3));
-        assert!(acks.expired(1_000).is_empty());
     }
 }

@@ -12,6 +12,7 @@ use super::message::{Atomicity, ForwardingPipelineConfig, Update, UpdateType};
 use super::profiles::GroupNote;
 use crate::p4info::Index;
 use barewire_switch::control::Switch;
+use barewire_switch::prepared::EngineKind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use tonic::Code;
@@ -74,21 +75,27 @@ pub struct Target {
     pub(super) notes: Notes,
     /// While a batch may have to be rolled back: how, in order.
     undo: Option<Vec<Undo>>,
+    /// What the switch holds already is written again, for another program: that it was allowed has been asked before.
+    pub(super) moving: bool,
     /// Groups in place that go when the batch has succeeded: table, and the note of the entry that had them.
     retired: Vec<(u32, EntryNote)>,
     /// The switch's epoch that the notes are of.
     epoch: u64,
+    /// The epoch at which the program began.
+    began: u64,
 }
 
 impl Target {
-    /// A program on its switch, known as it was at an epoch.
-    pub fn new(switch: Switch, pipeline: Arc<Pipeline>, epoch: u64) -> Target {
-        Target { epoch, ..Target::with_ports(switch.clone(), switch, pipeline) }
+    /// A program on its switch, where it began at an epoch. Once another program runs there, all is refused.
+    pub fn new(switch: Switch, pipeline: Arc<Pipeline>, began: u64) -> Target {
+        let only = switch.of_program(Arc::clone(&pipeline.index.program));
+        Target { epoch: began, began, ..Target::with_ports(only, switch, pipeline) }
     }
 
     /// A program on a shadow of the switch that has the ports.
     pub fn with_ports(switch: Switch, ports: Switch, pipeline: Arc<Pipeline>) -> Target {
-        Target { switch, ports, pipeline, notes: Notes::default(), undo: None, retired: Vec::new(), epoch: 0 }
+        let (notes, undo, retired) = (Notes::default(), None, Vec::new());
+        Target { switch, ports, pipeline, notes, undo, moving: false, retired, epoch: 0, began: 0 }
     }
 
     /// The switch's epoch that is known.
@@ -96,9 +103,20 @@ impl Target {
         self.epoch
     }
 
+    /// The switch's epoch at which the program began.
+    pub(super) fn began(&self) -> u64 {
+        self.began
+    }
+
+    /// What is known is true of a later epoch.
+    pub(super) fn is_known_at(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// A shadow's program runs on the switch from an epoch on.
-    pub(super) fn moves_to(&mut self, switch: Switch, epoch: u64) {
-        (self.switch, self.epoch) = (switch, epoch);
+    pub(super) fn moves_to(&mut self, switch: &Switch, epoch: u64) {
+        self.switch = switch.of_program(Arc::clone(&self.pipeline.index.program));
+        (self.epoch, self.began) = (epoch, epoch);
     }
 
     /// Keep what is still true of the notes from before another control plane changed everything. What entries say of
@@ -197,7 +215,8 @@ impl Target {
             let done = results.len() - 1;
             let mut lost = None;
             for undo in log.into_iter().rev() {
-                lost = undo(self).err().or(lost);
+                // What was done to a program that is gone is gone with it.
+                lost = undo(self).err().filter(|error| error.code != Code::Aborted).or(lost);
             }
             let taken_back = match lost {
                 None => P4Error::new(
@@ -231,6 +250,13 @@ impl Target {
     /// All or nothing for packets too. Entries of tables reach each engine as one message, which it applies between two
     /// packets; other entities cannot be promised that.
     fn write_at_once(&mut self, updates: &[Update]) -> Vec<Result<()>> {
+        if self.switch.info().engine == EngineKind::Kernel.to_string() {
+            // An entry is in several maps, and packets read them meanwhile.
+            let error = unimplemented(
+                "DATAPLANE_ATOMIC is not done where the kernel forwards (--engine kernel); use ROLLBACK_ON_ERROR",
+            );
+            return updates.iter().map(|_| Err(error.clone())).collect();
+        }
         if updates.len() < 2 {
             return self.write_or_roll_back(updates);
         }

@@ -1,8 +1,15 @@
 //! A device over a switch whose ports are what the test says.
 
+mod bounds;
+mod groups;
+mod news;
+mod swaps;
+
 use super::device::{Device, lock};
 use super::entity::*;
 use super::message::*;
+use super::notify::Dated;
+use super::outbox::{Budget, Encoded};
 use super::target::{Pipeline, Target};
 use crate::p4info::text;
 use barewire_p4::ir::{ActionCall, Program};
@@ -19,6 +26,7 @@ use prost::Message;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -236,7 +244,7 @@ fn news_of_ports_that_got_lost_is_asked_for() {
     let device = Arc::new(Device::new(switch.clone(), 1, Some(config)).unwrap());
     let write = |updates| done(lock(&device.forwarding).live.as_mut().unwrap(), updates);
     write(vec![member(2), member(3), group(1, &[2, 3])]);
-    let notifications = switch.subscribe(1);
+    let notifications = switch.subscribe_dated(1);
     // Whoever has answered knows the subscriber.
     assert_eq!(switch.ports().len(), 2);
     let inbox = engine.stop();
@@ -248,10 +256,7 @@ fn news_of_ports_that_got_lost_is_asked_for() {
     drop(inbox);
     let engine = Engine::attach(&switch, &ports);
     let stop = Arc::new(AtomicBool::new(false));
-    let passing = {
-        let (device, stop) = (Arc::clone(&device), Arc::clone(&stop));
-        std::thread::spawn(move || super::notify::run(&device, &notifications, 1, &stop))
-    };
+    let passing = pass_on(&device, notifications, 1, &stop);
     for _ in 0..10_000 {
         if members(&switch, 1) == [2] {
             break;
@@ -260,8 +265,29 @@ fn news_of_ports_that_got_lost_is_asked_for() {
     }
     assert_eq!(members(&switch, 1), [2]);
     stop.store(true, Ordering::Relaxed);
-    passing.join().unwrap();
+    passing.into_iter().for_each(|thread| thread.join().unwrap());
     engine.stop();
+}
+
+/// The threads that pass notifications on.
+fn pass_on(
+    device: &Arc<Device>,
+    notifications: Receiver<Dated>,
+    most: usize,
+    stop: &Arc<AtomicBool>,
+) -> [JoinHandle<()>; 2] {
+    let (to, later) = super::notify::later(most);
+    let (of, stopped) = (Arc::clone(device), Arc::clone(stop));
+    let first = move || super::notify::pass_on(&of, &notifications, most, &to, &stopped);
+    let (of, stopped) = (Arc::clone(device), Arc::clone(stop));
+    let second = move || super::notify::pass_on_later(&of, &later, &stopped);
+    [std::thread::spawn(first), std::thread::spawn(second)]
+}
+
+/// The entities of a read's messages.
+fn decoded(messages: &[Encoded]) -> Vec<Entity> {
+    let all = messages.iter().map(|message| ReadResponse::decode(message.bytes()).unwrap());
+    all.flat_map(|message| message.entities).collect()
 }
 
 /// The entries of the table that has some from the program: EtherType, and what they do.
@@ -340,8 +366,8 @@ fn a_read_is_answered_with_so_much_and_no_more() {
     let read = |patterns: usize, most| {
         let entities = vec![all.clone(); patterns];
         let request = ReadRequest { device_id: 1, entities, ..ReadRequest::default() };
-        let (messages, status) = device.read_at_most(&request, most).unwrap();
-        (messages.iter().map(|message| message.entities.len()).sum::<usize>(), status)
+        let (messages, status) = device.read_within(&request, &Budget::new(most)).unwrap();
+        (decoded(&messages).len(), status)
     };
     let (one, status) = read(1, 1 << 20);
     assert!(one == 38 && status.is_ok());
@@ -632,7 +658,7 @@ fn own_priorities(device: &Device) -> Vec<(Vec<u8>, i32)> {
     let (messages, status) = device.read(&request).unwrap();
     status.unwrap();
     let mut found = Vec::new();
-    for entity in messages.into_iter().flat_map(|message| message.entities) {
+    for entity in decoded(&messages) {
         let Some(EntityKind::TableEntry(entry)) = entity.entity else { panic!() };
         let Some(MatchValue::Ternary(key)) = &entry.r#match[0].field_match_type else { panic!() };
         found.push((key.value.clone(), entry.priority));

@@ -2,15 +2,17 @@
 
 use crate::rig::*;
 use barewire_base::Prng;
+use barewire_switch_control::p4info::types::Any;
 use barewire_switch_control::p4runtime::entity::*;
 use barewire_switch_control::p4runtime::message::*;
+use barewire_switch_control::p4runtime::{GrpcOptions, GrpcServer};
 use prost::Message;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::{Request, Status};
+use tonic::{Code, Request, Status};
 
 /// Bytes as they are.
 #[derive(Default)]
@@ -334,6 +336,73 @@ fn connections_that_speak_nothing_or_garbage_do_no_harm() {
         EntityKind::TableEntry(rig.entry("exact_table", vec![(1, exact(1))], "drop", &[])),
     );
     drop(idle);
+    rig.stop();
+}
+
+/// A controller that sends long messages and does not read must not be able to pile them up.
+#[test]
+fn long_messages_that_are_refused_do_not_come_back_whole() {
+    let (rig, mut controller) = Rig::start();
+    let mut error_of = |sent| {
+        controller.send(sent);
+        let Some(StreamResponse::Error(error)) = controller.next().unwrap() else { panic!("an error") };
+        assert!(error.encoded_len() < 4096, "{} bytes come back", error.encoded_len());
+        error.canonical_code
+    };
+    let value = vec![7; 3 << 20];
+    let other = Any { type_url: "x/y".into(), value: value.clone() };
+    assert_eq!(error_of(StreamRequest::Other(other)), Code::Unimplemented as i32);
+    let packet = PacketOut { payload: value, metadata: vec![] };
+    assert_eq!(error_of(StreamRequest::Packet(packet)), Code::InvalidArgument as i32);
+    let metadata = vec![PacketMetadata { metadata_id: 1, value: vec![0; 5_000] }];
+    let packet = PacketOut { payload: vec![7; 60], metadata };
+    assert_eq!(error_of(StreamRequest::Packet(packet)), Code::InvalidArgument as i32);
+    rig.stop();
+}
+
+/// Requests of a few megabytes that take a thousand times as much.
+#[test]
+fn a_read_has_so_many_patterns() {
+    let (rig, controller) = Rig::start();
+    let read = |patterns: usize| {
+        let wanted = entity(EntityKind::DigestEntry(DigestEntry::default()));
+        let request =
+            ReadRequest { device_id: DEVICE, entities: vec![wanted; patterns], ..Default::default() };
+        controller.client.read_request(request).1.map_err(|status| status.code())
+    };
+    assert!(read(65_536).is_ok());
+    assert_eq!(read(65_537), Err(Code::InvalidArgument));
+    assert_eq!(read(1_000_000), Err(Code::InvalidArgument));
+    rig.stop();
+}
+
+#[test]
+fn one_connection_too_many_is_closed_and_the_others_go_on() {
+    let (rig, _controller) = Rig::start();
+    let options = GrpcOptions { device_id: DEVICE, max_connections: 2, ..GrpcOptions::default() };
+    let server = GrpcServer::start("127.0.0.1:0".parse().unwrap(), rig.switch().clone(), options)
+        .expect("a free port");
+    let connect = || TcpStream::connect(server.local_addr()).unwrap();
+    let two = [connect(), connect()];
+    let mut third = connect();
+    third.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(matches!(third.read(&mut [0; 8]), Ok(0) | Err(_)));
+    assert_eq!(server.lost().connections.load(std::sync::atomic::Ordering::Relaxed), 1);
+    drop(two);
+    // Their places are free when the server has seen that they are gone.
+    let until = barewire_engine::now().as_nanos() + PATIENCE.as_nanos() as u64;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    loop {
+        let mut stream = connect();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let _ = stream.write_all(preface);
+        if matches!(stream.read(&mut [0; 64]), Ok(1..)) {
+            break;
+        }
+        assert!(barewire_engine::now().as_nanos() < until, "nobody is let in");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    server.stop();
     rig.stop();
 }
 

@@ -21,7 +21,7 @@ fn start(client_auth: bool) -> GrpcServer {
     let switch = Switch::new(SwitchConfig::default(), None).unwrap();
     let tls =
         Tls { cert: file("server.pem"), key: file("server.key"), ca_cert: Some(file("ca.pem")), client_auth };
-    let options = GrpcOptions { device_id: DEVICE, tls: Some(tls), config: None };
+    let options = GrpcOptions { device_id: DEVICE, tls: Some(tls), ..GrpcOptions::default() };
     GrpcServer::start("127.0.0.1:0".parse().unwrap(), switch, options).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn clients_are_let_in_as_the_options_say() {
 fn missing_files_are_named() {
     let switch = Switch::new(SwitchConfig::default(), None).unwrap();
     let tls = Tls { cert: file("nobody.pem"), key: file("server.key"), ca_cert: None, client_auth: false };
-    let options = GrpcOptions { device_id: DEVICE, tls: Some(tls), config: None };
+    let options = GrpcOptions { device_id: DEVICE, tls: Some(tls), ..GrpcOptions::default() };
     let error = GrpcServer::start("127.0.0.1:0".parse().unwrap(), switch, options).unwrap_err();
     assert!(matches!(&error, GrpcError::File { path, .. } if path.ends_with("nobody.pem")), "{error}");
 }

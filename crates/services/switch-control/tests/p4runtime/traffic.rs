@@ -160,6 +160,28 @@ fn packets_go_to_the_controller_and_come_from_it() {
     rig.stop();
 }
 
+/// More than may wait for the engines at one time.
+#[test]
+fn a_burst_of_packets_from_the_controller_is_not_refused() {
+    let (rig, mut controller) = Rig::start();
+    let field = |metadata_id, value: u64| PacketMetadata { metadata_id, value: number(value) };
+    for at in 0..5_000_u64 {
+        let metadata = vec![field(1, 1), field(2, 0)];
+        controller.send(StreamRequest::Packet(PacketOut { payload: frame(1, at, 0x9999), metadata }));
+    }
+    // What comes behind them is answered when all of them have been taken.
+    let ack = DigestListAck { digest_id: 99, list_id: 0 };
+    controller.send(StreamRequest::DigestAck(ack));
+    let Some(StreamResponse::Error(error)) = controller.next().unwrap() else { panic!("an error") };
+    assert_eq!(
+        error.details,
+        Some(StreamErrorDetails::DigestListAck(DigestListAckError { digest_list_ack: Some(ack) }))
+    );
+    let lost = &rig.grpc.as_ref().unwrap().lost().packets_out;
+    assert_eq!(lost.load(std::sync::atomic::Ordering::Relaxed), 0);
+    rig.stop();
+}
+
 #[test]
 fn digests_are_learned_once_until_they_are_acknowledged() {
     let (rig, mut controller) = Rig::start_with_ports(1);

@@ -28,7 +28,7 @@ impl Switch {
         for (from, to) in pieces(from, to, CHUNK) {
             self.fold(&Fold::Counters(c, from, to));
             let engines = self.ask_state(|control: &Control| {
-                control.store(self.view)?.counter_span(c, Range::Span(from, to))?;
+                control.store(&self.view)?.counter_span(c, Range::Span(from, to))?;
                 Ok(move |state: Option<&mut ProgramState>| read::counters(state, c, from, to))
             })?;
             let sum = |at: usize| engines.iter().filter_map(|values| values.get(at)).copied().sum();
@@ -43,8 +43,8 @@ impl Switch {
     /// [`ErrorKind`]: `InvalidCounterName` (also for a direct counter), `InvalidIndex`.
     pub fn write_counter(&self, c: CounterId, index: u64, value: CounterValue) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let (from, to) = control.store(self.view)?.counter_span(c, Range::One(index))?;
-        control.send_shares(self.view, value, |value| StateWrite::Counters { counter: c, from, to, value });
+        let (from, to) = control.store(&self.view)?.counter_span(c, Range::One(index))?;
+        control.send_shares(&self.view, value, |value| StateWrite::Counters { counter: c, from, to, value });
         Ok(())
     }
 
@@ -54,10 +54,10 @@ impl Switch {
     /// [`ErrorKind::InvalidCounterName`] (also for a direct counter).
     pub fn reset_counters(&self, c: CounterId) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let (from, to) = control.store(self.view)?.counter_span(c, Range::All)?;
+        let (from, to) = control.store(&self.view)?.counter_span(c, Range::All)?;
         let value = CounterValue::default();
         control.send_in_pieces(
-            self.view,
+            &self.view,
             pieces(from, to, PIECE).map(|(from, to)| StateWrite::Counters { counter: c, from, to, value }),
         );
         Ok(())
@@ -69,11 +69,11 @@ impl Switch {
     /// [`ErrorKind`]: `InvalidMeterName`, `InvalidMeterOperation` (a direct meter; rates that do not fit), `InvalidIndex`.
     pub fn set_meter(&self, m: MeterId, range: Range, rates: &[MeterRate]) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let store = control.store_mut(self.view)?;
+        let store = control.store_mut(&self.view)?;
         let (from, to) = store.meter_span(m, range)?;
         store.set_meter(m, range, rates)?;
         control.send_in_pieces(
-            self.view,
+            &self.view,
             pieces(from, to, CHUNK).map(|(from, to)| StateWrite::Meter {
                 meter: m,
                 from,
@@ -118,7 +118,7 @@ impl Switch {
         for (from, to) in pieces(from, to, CHUNK) {
             self.fold(&Fold::Registers(r, from, to));
             let values = self.ask_first_state(|control: &Control| {
-                control.store(self.view)?.register_span(r, Range::Span(from, to))?;
+                control.store(&self.view)?.register_span(r, Range::Span(from, to))?;
                 Ok(move |state: Option<&mut ProgramState>| read::registers(state, r, from, to))
             })?;
             all.extend((from..to).zip(values));
@@ -132,11 +132,11 @@ impl Switch {
     /// [`ErrorKind`]: `InvalidRegisterName`, `InvalidIndex`, `BadActionData` (wider than the register).
     pub fn write_registers(&self, r: RegisterId, range: Range, value: &BigUint) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let store = control.store(self.view)?;
+        let store = control.store(&self.view)?;
         let (from, to) = store.register_span(r, range)?;
         store.check_register_value(r, value)?;
         control.send_in_pieces(
-            self.view,
+            &self.view,
             pieces(from, to, PIECE).map(|(from, to)| StateWrite::Registers {
                 register: r,
                 from,

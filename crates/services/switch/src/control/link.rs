@@ -48,8 +48,14 @@ pub trait Replica {
     /// See a write to the program's state before it is applied (a kernel has a copy of it).
     fn see(&mut self, _write: &crate::store::StateWrite) {}
 
-    /// Run this program in the kernel from now on, or none there. Before [`Replica::install`].
-    fn install_kernel(&mut self, _kernel: Result<Option<Box<crate::kernel::Kernel>>, String>) {}
+    /// Run this program in the kernel from now on, or none there; these counters of the one it follows are added to the state,
+    /// which is still that one's. Before [`Replica::install`].
+    fn install_kernel(
+        &mut self,
+        _kernel: Result<Option<Box<crate::kernel::Kernel>>, String>,
+        _carried: &[crate::kernel::Fold],
+    ) {
+    }
 
     /// Bring what the kernel has counted to where it is read.
     fn fold(&mut self, _what: &crate::kernel::Fold) {}
@@ -108,8 +114,8 @@ enum Message {
     /// Writes in order; shared with the other engines.
     Writes(Arc<Vec<Write>>),
     Run(Task),
-    /// A task, and writes that no packet sees without it.
-    RunAndWrite(Task, Vec<Write>),
+    /// A task that installs a program, writes that no packet sees without it, and the epoch that begins.
+    Install(Task, Vec<Write>, u64),
     Subscribers(Arc<Subscribers>),
 }
 
@@ -140,6 +146,8 @@ pub struct EngineInbox {
     shared: Arc<Shared>,
     subscribers: Arc<Subscribers>,
     throw_away: ThrowAway,
+    /// When the program began that runs here.
+    epoch: u64,
 }
 
 /// An answer that an engine has been asked for, and how long it is usually waited for.
@@ -179,7 +187,8 @@ pub(crate) fn link(
         alive: AtomicBool::new(true),
         wake,
     });
-    let inbox = EngineInbox { queue: receiver, shared: Arc::clone(&shared), subscribers, throw_away };
+    let inbox =
+        EngineInbox { queue: receiver, shared: Arc::clone(&shared), subscribers, throw_away, epoch: 0 };
     (EngineLink { queue: sender, shared }, inbox)
 }
 
@@ -248,14 +257,16 @@ impl EngineLink {
         self.send(Message::Run(Box::new(task)), 1)
     }
 
-    /// Queue a task and writes after it, with no packet in between. False when the engine is gone.
-    pub(crate) fn run_and_write(
+    /// Queue a task that installs a program and writes after it, with no packet in between; what the engine tells from then on
+    /// is of this epoch. False when the engine is gone.
+    pub(crate) fn install(
         &self,
         task: impl FnOnce(&mut dyn Replica) + Send + 'static,
         writes: Vec<Write>,
+        epoch: u64,
     ) -> bool {
         let weight = 1 + writes.len();
-        self.send(Message::RunAndWrite(Box::new(task), writes), weight)
+        self.send(Message::Install(Box::new(task), writes, epoch), weight)
     }
 
     /// Ask the engine a question.
@@ -337,9 +348,10 @@ impl EngineInbox {
                     task(replica);
                     1
                 }
-                Message::RunAndWrite(task, writes) => {
+                Message::Install(task, writes, epoch) => {
                     let count = 1 + writes.len();
                     task(replica);
+                    self.epoch = epoch;
                     self.write(writes.into_iter(), replica);
                     count
                 }
@@ -366,9 +378,10 @@ impl EngineInbox {
         }
     }
 
-    /// Tell subscribers. Never waits: what a subscriber has no room for is lost to it, and counted.
-    pub fn notify(&self, notification: Notification) {
-        self.subscribers.send(notification);
+    /// Tell subscribers. Never waits: what a subscriber has no room for is lost to it, and counted. False when nobody who
+    /// listens had room.
+    pub fn notify(&self, notification: Notification) -> bool {
+        self.subscribers.send(self.epoch, notification)
     }
 
     /// Anybody listens. When not, a packet for the CPU need not be copied.

@@ -10,9 +10,18 @@ use std::sync::{
     mpsc::{SyncSender, TrySendError},
 };
 
+/// The way to one who listens.
+#[derive(Debug)]
+enum Way {
+    /// What happens.
+    Bare(SyncSender<Notification>),
+    /// With the epoch at which the program began that it is of.
+    Dated(SyncSender<(u64, Notification)>),
+}
+
 #[derive(Debug)]
 struct Subscriber {
-    to: SyncSender<Notification>,
+    to: Way,
     gone: AtomicBool,
 }
 
@@ -34,8 +43,22 @@ impl Subscribers {
         self.lost.load(Relaxed)
     }
 
+    /// Where those are counted, whoever subscribes.
+    pub(crate) fn lost_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.lost)
+    }
+
     /// One subscriber more, without those that went away.
     pub(crate) fn with(&self, to: SyncSender<Notification>) -> Subscribers {
+        self.with_way(Way::Bare(to))
+    }
+
+    /// The same, for one who has to know which program a notification is of.
+    pub(crate) fn with_dated(&self, to: SyncSender<(u64, Notification)>) -> Subscribers {
+        self.with_way(Way::Dated(to))
+    }
+
+    fn with_way(&self, to: Way) -> Subscribers {
         let mut new = self.without_gone();
         new.all.push(Arc::new(Subscriber { to, gone: AtomicBool::new(false) }));
         new
@@ -52,22 +75,43 @@ impl Subscribers {
         self.all.iter().any(|s| s.gone.load(Relaxed))
     }
 
-    /// Tell them all, waiting for none.
-    pub fn send(&self, notification: Notification) {
-        let Some((last, others)) = self.all.split_last() else { return };
+    /// Tell them all, waiting for none, of the program that began at this epoch. False when it is lost: somebody listens, and
+    /// nobody had room.
+    pub fn send(&self, epoch: u64, notification: Notification) -> bool {
+        let Some((last, others)) = self.all.split_last() else { return true };
+        let (mut taken, mut lost) = (false, false);
+        let mut count = |sent: Option<bool>| match sent {
+            Some(true) => taken = true,
+            Some(false) => lost = true,
+            None => {}
+        };
         for subscriber in others {
-            self.send_to(subscriber, notification.clone());
+            count(self.send_to(subscriber, epoch, notification.clone()));
         }
-        self.send_to(last, notification);
+        count(self.send_to(last, epoch, notification));
+        taken || !lost
     }
 
-    fn send_to(&self, subscriber: &Subscriber, notification: Notification) {
-        match subscriber.to.try_send(notification) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_)) => {
-                self.lost.fetch_add(1, Relaxed);
+    /// Whether a subscriber had room; none when it went away.
+    fn send_to(&self, subscriber: &Subscriber, epoch: u64, notification: Notification) -> Option<bool> {
+        let full = match &subscriber.to {
+            Way::Bare(to) => {
+                to.try_send(notification).map_err(|error| matches!(error, TrySendError::Full(_)))
             }
-            Err(TrySendError::Disconnected(_)) => subscriber.gone.store(true, Release),
+            Way::Dated(to) => {
+                to.try_send((epoch, notification)).map_err(|error| matches!(error, TrySendError::Full(_)))
+            }
+        };
+        match full {
+            Ok(()) => Some(true),
+            Err(true) => {
+                self.lost.fetch_add(1, Relaxed);
+                Some(false)
+            }
+            Err(false) => {
+                subscriber.gone.store(true, Release);
+                None
+            }
         }
     }
 }

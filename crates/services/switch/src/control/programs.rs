@@ -6,7 +6,7 @@
 use super::link::{Answer, EngineLink, Replica, ThrowAway};
 use super::switch::{Control, Result, Switch};
 use super::{ControlError, CounterValue, ErrorKind, Notification};
-use crate::kernel::Kernel;
+use crate::kernel::{Fold, Kernel};
 use crate::prepared::{Prepared, prepare};
 use crate::store::{StateWrite, Store, Write};
 use barewire_p4::ir::Program;
@@ -14,12 +14,32 @@ use barewire_p4_state::ProgramState;
 use std::sync::{Arc, mpsc};
 
 /// Which program a handle means while one is staged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) enum View {
     /// The staged one if there is one.
     Newest,
     /// The running one.
     Running,
+    /// The running one as long as it is this.
+    Only(Arc<Program>),
+}
+
+impl View {
+    /// The program that is staged is meant, if there is one.
+    fn is_newest(&self) -> bool {
+        matches!(self, View::Newest)
+    }
+
+    /// A handle of one program means no other: its tables' numbers are other tables there.
+    fn check(&self, master: &Master) -> Result<()> {
+        match self {
+            View::Only(program) if !Arc::ptr_eq(program, &master.prepared.program) => {
+                let why = "another control plane swapped another program in meanwhile";
+                Err(ControlError::new(ErrorKind::Overtaken, why))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A program with the master copy of what was written to it.
@@ -28,6 +48,13 @@ pub(super) struct Master {
     pub store: Store,
     /// Digest settings in force.
     pub digests: Vec<Write>,
+}
+
+/// Who gets the state that a program follows, with these of the kernel's counters in it.
+#[derive(Clone)]
+pub(super) struct ToOld {
+    pub to: mpsc::Sender<ProgramState>,
+    pub carried: Arc<[Fold]>,
 }
 
 /// A program that waits to be swapped in.
@@ -43,30 +70,35 @@ impl Master {
         Ok(Master { prepared, store, digests: Vec::new() })
     }
 
-    /// Run this on an engine from now on. No packet sees it without the writes; `old` gets the state it follows.
+    /// Run this on an engine from now on, which is this epoch. No packet sees it without the writes; `old` gets the state it
+    /// follows.
     pub(super) fn install_on(
         &self,
         link: &EngineLink,
+        epoch: u64,
         state: Box<ProgramState>,
         beside: &[Write],
-        old: Option<mpsc::Sender<ProgramState>>,
+        old: Option<ToOld>,
         throw_away: &ThrowAway,
     ) {
         let prepared = Arc::clone(&self.prepared);
         let throw_away = throw_away.clone();
         // Made here: engines do not allocate.
-        let old = old.map(|to| (to, ProgramState::new(&Program::empty())));
+        let old = old.map(|old| (old, ProgramState::new(&Program::empty())));
         let kernel = self.kernel();
         let install = move |replica: &mut dyn Replica| {
-            if let (Some((to, none)), Some(state)) = (old, replica.state()) {
-                let _ = to.send(std::mem::replace(state, none));
+            // What the kernel has counted and nobody has asked for is a part of what the old program counted. The kernel runs
+            // that program until the next one stands in its place.
+            let carried = old.as_ref().map_or(&[][..], |(old, _)| &old.carried[..]);
+            replica.install_kernel(kernel, carried);
+            if let (Some((old, none)), Some(state)) = (old, replica.state()) {
+                let _ = old.to.send(std::mem::replace(state, none));
             }
-            replica.install_kernel(kernel);
             let garbage = replica.install(&prepared, state);
             // Nobody is left to take it only when the switch is gone.
             let _ = throw_away.send(garbage);
         };
-        link.run_and_write(install, beside.iter().chain(&self.digests).cloned().collect());
+        link.install(install, beside.iter().chain(&self.digests).cloned().collect(), epoch);
     }
 }
 
@@ -125,35 +157,40 @@ impl Control {
             .map_err(|why| ControlError::new(ErrorKind::BadProgram, why))
     }
 
-    pub(super) fn is_staged(&self, view: View) -> bool {
-        view == View::Newest && self.staged.is_some()
+    pub(super) fn is_staged(&self, view: &View) -> bool {
+        view.is_newest() && self.staged.is_some()
     }
 
-    pub(super) fn staged_mut(&mut self, view: View) -> Option<&mut Staged> {
-        self.staged.as_mut().filter(|_| view == View::Newest)
+    pub(super) fn staged_mut(&mut self, view: &View) -> Option<&mut Staged> {
+        self.staged.as_mut().filter(|_| view.is_newest())
     }
 
     /// The program that is meant.
-    pub(super) fn master(&self, view: View) -> Result<&Master> {
-        let staged = self.staged.as_ref().filter(|_| view == View::Newest);
-        staged.map(|staged| &staged.master).or(self.running.as_ref()).ok_or_else(no_program)
+    pub(super) fn master(&self, view: &View) -> Result<&Master> {
+        let staged = self.staged.as_ref().filter(|_| view.is_newest());
+        let master = staged.map(|staged| &staged.master).or(self.running.as_ref()).ok_or_else(no_program)?;
+        view.check(master)?;
+        Ok(master)
     }
 
-    pub(super) fn store(&self, view: View) -> Result<&Store> {
+    pub(super) fn store(&self, view: &View) -> Result<&Store> {
         Ok(&self.master(view)?.store)
     }
 
-    pub(super) fn store_mut(&mut self, view: View) -> Result<&mut Store> {
+    pub(super) fn store_mut(&mut self, view: &View) -> Result<&mut Store> {
         self.master_mut(view).map(|master| &mut master.store)
     }
 
-    pub(super) fn master_mut(&mut self, view: View) -> Result<&mut Master> {
-        let staged = self.staged.as_mut().filter(|_| view == View::Newest);
-        staged.map(|staged| &mut staged.master).or(self.running.as_mut()).ok_or_else(no_program)
+    pub(super) fn master_mut(&mut self, view: &View) -> Result<&mut Master> {
+        let staged = self.staged.as_mut().filter(|_| view.is_newest());
+        let master = staged.map(|staged| &mut staged.master).or(self.running.as_mut());
+        let master = master.ok_or_else(no_program)?;
+        view.check(master)?;
+        Ok(master)
     }
 
     /// Send what the store of the program that is meant gave: to all engines, or to the staged state.
-    pub(super) fn send_state(&mut self, view: View, writes: Vec<Write>) {
+    pub(super) fn send_state(&mut self, view: &View, writes: Vec<Write>) {
         let Some(staged) = self.staged_mut(view) else { return self.send(writes) };
         let mut refused = 0;
         for write in writes {
@@ -168,7 +205,7 @@ impl Control {
     /// Set one thing on the first engine, and nothing on the others: reads sum over all.
     pub(super) fn send_shares(
         &mut self,
-        view: View,
+        view: &View,
         value: CounterValue,
         write: impl Fn(CounterValue) -> StateWrite,
     ) {
@@ -181,7 +218,7 @@ impl Control {
     }
 
     /// Send writes of many elements each, one at a time, so that no engine is held up for long.
-    pub(super) fn send_in_pieces(&mut self, view: View, pieces: impl Iterator<Item = StateWrite>) {
+    pub(super) fn send_in_pieces(&mut self, view: &View, pieces: impl Iterator<Item = StateWrite>) {
         let mut pace = !self.is_staged(view);
         for (at, piece) in pieces.enumerate() {
             // The first few may wait together. An engine that does not answer gets the rest at once.
@@ -200,9 +237,11 @@ impl Control {
         master: Master,
         state: Option<Box<ProgramState>>,
         beside: &[Write],
-        old: Option<&mpsc::Sender<ProgramState>>,
+        old: Option<&ToOld>,
         throw_away: &ThrowAway,
     ) {
+        self.epoch += 1;
+        self.began = self.epoch;
         let alive: Vec<&EngineLink> = self.links.iter().filter(|link| link.is_alive()).collect();
         let mut states: Vec<Box<ProgramState>> = Vec::with_capacity(alive.len());
         match state {
@@ -214,15 +253,14 @@ impl Control {
             None => states.extend(alive.iter().map(|_| Box::new(master.store.build_state()))),
         }
         for (link, state) in alive.into_iter().zip(states) {
-            master.install_on(link, state, beside, old.cloned(), throw_away);
+            master.install_on(link, self.began, state, beside, old.cloned(), throw_away);
         }
         self.running = Some(master);
-        self.epoch += 1;
         self.version += 1;
     }
 
     /// Put another master copy in the place of that of the program that is meant.
-    pub(super) fn replace(&mut self, view: View, store: Store, digests: Vec<Write>, throw_away: &ThrowAway) {
+    pub(super) fn replace(&mut self, view: &View, store: Store, digests: Vec<Write>, throw_away: &ThrowAway) {
         let Ok(old) = self.master(view) else { return };
         let master = Master { prepared: Arc::clone(&old.prepared), store, digests };
         match self.staged_mut(view) {
@@ -238,10 +276,16 @@ impl Switch {
         Switch { inner: Arc::clone(&self.inner), view: View::Running }
     }
 
+    /// A handle of the same switch for the running program while it is this one: once another is swapped in, whatever is of a
+    /// program is refused with [`ErrorKind::Overtaken`], for one program's tables have other numbers than another's.
+    pub fn of_program(&self, program: Arc<Program>) -> Switch {
+        Switch { inner: Arc::clone(&self.inner), view: View::Only(program) }
+    }
+
     /// The program that control operations go to: the staged one if there is one, else the running one; none before one
     /// is loaded.
     pub fn program(&self) -> Option<Arc<Program>> {
-        self.lock().master(self.view).ok().map(|master| Arc::clone(&master.prepared.program))
+        self.lock().master(&self.view).ok().map(|master| Arc::clone(&master.prepared.program))
     }
 
     fn check_swap(&self) -> Result<()> {
@@ -292,7 +336,7 @@ impl Switch {
         };
         master.store.restart_ages(now_us);
         control.install(master, Some(state), &[], None, &self.inner.throw_away);
-        control.subscribers.send(Notification::ProgramSwapped);
+        control.tell(Notification::ProgramSwapped);
         drop(control);
         self.take_out_garbage();
         Ok(())
@@ -318,7 +362,7 @@ impl Switch {
         let staged = control.staged.take();
         let forgotten = control.forget_traffic();
         control.install(master, None, &forgotten, None, &self.inner.throw_away);
-        control.subscribers.send(Notification::ProgramSwapped);
+        control.tell(Notification::ProgramSwapped);
         drop(control);
         drop(staged);
         self.take_out_garbage();
@@ -334,10 +378,10 @@ impl Switch {
         let mut control = self.lock_for_write()?;
         let forgotten = control.forget_traffic();
         control.send(forgotten);
-        if let Ok(master) = control.master(self.view) {
+        if let Ok(master) = control.master(&self.view) {
             let store = Store::new(Arc::clone(&master.prepared.program))?;
             let digests = master.digests.clone();
-            control.replace(self.view, store, digests, &self.inner.throw_away);
+            control.replace(&self.view, store, digests, &self.inner.throw_away);
         }
         drop(control);
         self.take_out_garbage();

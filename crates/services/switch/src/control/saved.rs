@@ -3,6 +3,7 @@
 
 use super::switch::{Result, Switch};
 use super::{ControlError, ErrorKind, MirrorSession};
+use crate::datapath::queues::DEPTH_DEFAULT;
 use crate::pre::{McDump, McNode, Pre};
 use crate::store::{SavedStore, Store, Write};
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ impl Switch {
     /// [`ErrorKind::BadProgram`] when there is no program.
     pub fn serialize_state(&self) -> Result<String> {
         let control = self.lock();
-        let master = control.master(self.view)?;
+        let master = control.master(&self.view)?;
         let store = &master.store;
         let mirror = |(id, session): (&u32, &MirrorSession)| SavedMirror {
             id: *id,
@@ -173,7 +174,7 @@ impl Switch {
         }
 
         let mut control = self.lock_for_write()?;
-        if !Arc::ptr_eq(control.store(self.view)?.program(), &program) {
+        if !Arc::ptr_eq(control.store(&self.view)?.program(), &program) {
             return Err(bad("another program was swapped in meanwhile"));
         }
         let mirror = |SavedMirror { id, egress_port, multicast_group, truncate_bytes, class_of_service }| {
@@ -184,6 +185,11 @@ impl Switch {
             SavedQueue::Depth { port, priority, packets } => Write::QueueDepth { port, priority, packets },
             SavedQueue::Rate { port, priority, pps } => Write::QueueRate { port, priority, pps },
         };
+        // What was set and was not saved is as after start.
+        writes.extend([
+            Write::QueueDepth { port: None, priority: None, packets: DEPTH_DEFAULT },
+            Write::QueueRate { port: None, priority: None, pps: 0 },
+        ]);
         control.queues = saved.queues.into_iter().map(queue).collect();
         writes.extend(control.queues.iter().cloned());
         let digest = |digest| match digest {
@@ -192,7 +198,7 @@ impl Switch {
         };
         let digests = saved.digests.into_iter().map(digest).collect();
         control.send(writes);
-        control.replace(self.view, store, digests, &self.inner.throw_away);
+        control.replace(&self.view, store, digests, &self.inner.throw_away);
         drop(control);
         self.take_out_garbage();
         Ok(())

@@ -2,12 +2,13 @@
 //! running program whole, between two packets: so no packet meets half-filled tables, and what fails leaves the running
 //! program as it was.
 
-use super::programs::{Master, Staged, View};
+use super::programs::{Master, Staged, ToOld, View};
 use super::switch::{CHUNK, Result, Switch, SwitchConfig};
 use super::{ControlError, CounterValue, ErrorKind, Notification};
+use crate::kernel::Fold;
 use crate::prepared::Prepared;
 use crate::store::{StateWrite, Write, read};
-use barewire_p4::ir::{CounterId, TableId};
+use barewire_p4::ir::{CounterId, Program, TableId};
 use barewire_p4_state::ProgramState;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -44,6 +45,17 @@ struct Places {
     /// With how many of each.
     arrays: Vec<(CounterId, CounterId, u64)>,
     tables: Vec<(TableId, TableId, Records)>,
+}
+
+impl Places {
+    /// What of it a kernel may have counted.
+    fn folds(&self) -> Arc<[Fold]> {
+        let arrays = self.arrays.iter().map(|&(old, _, size)| Fold::Counters(old, 0, size));
+        let table = |(old, _, records): &(TableId, TableId, Records)| {
+            Fold::Direct(*old, records.iter().map(|(from, _)| *from).collect())
+        };
+        arrays.chain(self.tables.iter().map(table)).collect()
+    }
 }
 
 /// Sums over the engines' states: for each array and each record what is to be added.
@@ -111,7 +123,15 @@ impl Sums {
 impl Switch {
     /// The program that runs, made ready; none before one does.
     pub fn prepared(&self) -> Option<Arc<Prepared>> {
-        self.lock().master(View::Running).ok().map(|master| Arc::clone(&master.prepared))
+        self.lock().master(&View::Running).ok().map(|master| Arc::clone(&master.prepared))
+    }
+
+    /// The program that runs and the [`Switch::epoch`] at which it began, with the state it has; none before one does. For who
+    /// gets dated notifications ([`Switch::subscribe_dated`]).
+    pub fn running(&self) -> Option<(Arc<Program>, u64)> {
+        let control = self.lock();
+        let running = control.running.as_ref()?;
+        Some((Arc::clone(&running.prepared.program), control.began))
     }
 
     /// Counts how often another program or all of another state was put in place, by whichever control plane: entries,
@@ -191,10 +211,11 @@ impl Switch {
         let staged = control.staged.take();
         let wanted = !(places.arrays.is_empty() && places.tables.is_empty());
         let (to, old) = mpsc::channel();
+        let to = ToOld { to, carried: places.folds() };
         control.install(master, Some(state), &beside, wanted.then_some(&to), &self.inner.throw_away);
         drop(to);
         let epoch = control.epoch;
-        control.subscribers.send(Notification::ProgramSwapped);
+        control.tell(Notification::ProgramSwapped);
         drop(control);
         drop(staged);
         if wanted {

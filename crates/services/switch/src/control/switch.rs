@@ -13,6 +13,7 @@ use barewire_p4_state::ProgramState;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::time::Duration;
 
@@ -132,6 +133,8 @@ pub(super) struct Control {
     pub queues: Vec<Write>,
     /// How often all of a state was put in the place of another ([`Switch::epoch`]).
     pub epoch: u64,
+    /// The epoch at which the program began that runs, with the state it has.
+    pub began: u64,
     /// How often it was written to ([`Switch::version`]).
     pub version: u64,
     /// It only holds a program for another switch ([`Switch::shadow`]).
@@ -145,6 +148,8 @@ pub(super) struct Inner {
     /// What engines no longer need, to be dropped where it holds no packet up.
     garbage: Mutex<mpsc::Receiver<Box<dyn Any + Send>>>,
     pub throw_away: ThrowAway,
+    /// Notifications that were lost; who asks need not wait for the lock.
+    pub lost: Arc<AtomicU64>,
     /// Dropped with the switch, which ends the sweeper.
     _alive: mpsc::Sender<()>,
 }
@@ -177,6 +182,11 @@ impl Control {
                 let _ = answer.wait();
             }
         }
+    }
+
+    /// Tell subscribers what happened to the program that runs.
+    pub(super) fn tell(&self, notification: Notification) {
+        self.subscribers.send(self.began, notification);
     }
 
     /// Ask all engines.
@@ -212,17 +222,20 @@ impl Switch {
             Some(prepared) => Some(Master::new(prepared)?),
             None => None,
         };
+        let subscribers: Arc<Subscribers> = Arc::default();
+        let lost = subscribers.lost_counter();
         let control = Control {
             running,
             staged: None,
             links: Vec::new(),
             engines_made: 0,
             refused: 0,
-            subscribers: Arc::default(),
+            subscribers,
             pre: Pre::new(config.replication),
             mirrors: BTreeMap::new(),
             queues: Vec::new(),
             epoch: 0,
+            began: 0,
             version: 0,
             is_shadow: false,
             settle_writes: config.settle_writes,
@@ -235,6 +248,7 @@ impl Switch {
             control: Mutex::new(control),
             garbage: Mutex::new(garbage),
             throw_away,
+            lost,
             _alive: alive,
         });
         if !interval.is_zero() {
@@ -266,7 +280,7 @@ impl Switch {
         control.engines_made += 1;
         if let Some(running) = &control.running {
             let state = Box::new(running.store.build_state());
-            running.install_on(&link, state, &[], None, &self.inner.throw_away);
+            running.install_on(&link, control.began, state, &[], None, &self.inner.throw_away);
         }
         let mut writes = vec![Write::Pre(PreWrite::Replace(Box::new(control.pre.clone())))];
         let mirrors = control.mirrors.iter();
@@ -306,11 +320,13 @@ impl Switch {
     /// have to catch up.
     pub(super) fn lock_for_store(&self) -> Result<MutexGuard<'_, Control>> {
         let control = self.lock();
-        if control.is_staged(self.view) {
+        if control.is_staged(&self.view) {
             return Ok(control);
         }
         drop(control);
-        self.lock_for_write()
+        let control = self.lock_for_write()?;
+        control.master(&self.view)?;
+        Ok(control)
     }
 
     /// Change the control data; what comes out goes to all engines, in the order in which changes were made.
@@ -332,14 +348,14 @@ impl Switch {
     ) -> Result<T> {
         let mut control = self.lock_for_store()?;
         let mut out = Vec::new();
-        let result = change(control.store_mut(self.view)?, &mut out);
-        control.send_state(self.view, out);
+        let result = change(control.store_mut(&self.view)?, &mut out);
+        control.send_state(&self.view, out);
         result
     }
 
     /// Read the master copy of the program that is meant.
     pub(super) fn read_store<T>(&self, read: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-        read(self.lock().store(self.view)?)
+        read(self.lock().store(&self.view)?)
     }
 
     /// Ask all engines: the question is made under the lock, so that it comes after all writes so far and before any
@@ -361,8 +377,9 @@ impl Switch {
         Q: Fn(Option<&mut ProgramState>) -> T + Clone + Send + 'static,
     {
         let mut control = self.lock();
+        control.master(&self.view)?;
         let question = question(&control)?;
-        if let Some(staged) = control.staged_mut(self.view) {
+        if let Some(staged) = control.staged_mut(&self.view) {
             return Ok(vec![question(Some(&mut staged.state))]);
         }
         let answers = control.ask(&move |replica: &mut dyn Replica| question(replica.state()));
@@ -389,8 +406,9 @@ impl Switch {
         Q: FnOnce(Option<&mut ProgramState>) -> T + Send + 'static,
     {
         let mut control = self.lock();
+        control.master(&self.view)?;
         let question = question(&control)?;
-        if let Some(staged) = control.staged_mut(self.view) {
+        if let Some(staged) = control.staged_mut(&self.view) {
             return Ok(question(Some(&mut staged.state)));
         }
         let link = control.links.iter().find(|link| link.is_alive()).ok_or_else(no_engine)?;
@@ -431,6 +449,16 @@ impl Switch {
         let (sender, receiver) = mpsc::sync_channel(capacity.max(1));
         let mut control = self.lock();
         let subscribers = control.subscribers.with(sender);
+        control.set_subscribers(subscribers);
+        receiver
+    }
+
+    /// [`Switch::subscribe`], with the epoch at which the program began that a notification is of ([`Switch::running`]): the numbers
+    /// of its tables, entries and digests mean others in another program, or none.
+    pub fn subscribe_dated(&self, capacity: usize) -> mpsc::Receiver<(u64, Notification)> {
+        let (sender, receiver) = mpsc::sync_channel(capacity.max(1));
+        let mut control = self.lock();
+        let subscribers = control.subscribers.with_dated(sender);
         control.set_subscribers(subscribers);
         receiver
     }
@@ -477,9 +505,9 @@ impl Switch {
         if !same(&control) {
             return Ok(());
         }
-        let idle = control.store_mut(View::Running)?.take_idle(table, &latest, now_us);
+        let idle = control.store_mut(&View::Running)?.take_idle(table, &latest, now_us);
         if !idle.is_empty() {
-            control.subscribers.send(Notification::Idle(table, idle));
+            control.tell(Notification::Idle(table, idle));
         }
         Ok(())
     }

@@ -206,11 +206,11 @@ impl Switch {
             };
             let some = writes.by_ref().take(WRITE_CHUNK);
             let mut out = Vec::with_capacity(WRITE_CHUNK);
-            match control.store_mut(self.view) {
+            match control.store_mut(&self.view) {
                 Ok(store) => results.extend(some.map(|write| apply(store, write, now_us, &mut out))),
                 Err(error) => results.extend(some.map(|_| Err(error.clone()))),
             }
-            control.send_state(self.view, out);
+            control.send_state(&self.view, out);
         }
         results
     }
@@ -229,7 +229,7 @@ impl Switch {
         }
         let now_us = self.time_us();
         let mut control = self.lock_for_store().map_err(|error| (0, error))?;
-        let store = control.store_mut(self.view).map_err(|error| (0, error))?;
+        let store = control.store_mut(&self.view).map_err(|error| (0, error))?;
         let (mut handles, mut out) = (Vec::with_capacity(writes.len()), Vec::with_capacity(writes.len()));
         let mut done = Vec::with_capacity(writes.len());
         for (at, write) in writes.into_iter().enumerate() {
@@ -244,7 +244,7 @@ impl Switch {
                 }
             }
         }
-        control.send_state(self.view, out);
+        control.send_state(&self.view, out);
         Ok(handles)
     }
 
@@ -399,7 +399,7 @@ impl Switch {
     pub fn read_direct_counter(&self, t: TableId, handle: u64) -> Result<CounterValue> {
         self.fold(&Fold::Direct(t, vec![handle as u32]));
         let values = self.ask_state(|control: &Control| {
-            let store = control.store(self.view)?;
+            let store = control.store(&self.view)?;
             store.check_direct_counter(t)?;
             let index = store.index(t, handle)?;
             Ok(move |state: Option<&mut ProgramState>| read::direct_counters(state, t, &[index]))
@@ -436,10 +436,10 @@ impl Switch {
     /// [`ErrorKind`]: `CountersDisabled`, `InvalidHandle`, `ExpiredHandle`.
     pub fn write_direct_counter(&self, t: TableId, handle: u64, value: CounterValue) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let store = control.store(self.view)?;
+        let store = control.store(&self.view)?;
         store.check_direct_counter(t)?;
         let handle = store.index(t, handle)?;
-        control.send_shares(self.view, value, |value| StateWrite::DirectCounter { table: t, handle, value });
+        control.send_shares(&self.view, value, |value| StateWrite::DirectCounter { table: t, handle, value });
         Ok(())
     }
 
@@ -449,12 +449,12 @@ impl Switch {
     /// [`ErrorKind::CountersDisabled`].
     pub fn reset_direct_counters(&self, t: TableId) -> Result<()> {
         let mut control = self.lock_for_store()?;
-        let store = control.store(self.view)?;
+        let store = control.store(&self.view)?;
         store.check_direct_counter(t)?;
         let records = store.places(t)?;
         let pieces = (0..records).step_by(PIECE as usize);
         control.send_in_pieces(
-            self.view,
+            &self.view,
             pieces.map(|from| StateWrite::ResetDirectCounters {
                 table: t,
                 from: from as u32,

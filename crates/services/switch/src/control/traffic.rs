@@ -9,6 +9,7 @@ use crate::pre::PreWrite;
 use crate::store::Write;
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// The highest mirror session.
@@ -33,14 +34,17 @@ fn check_session(id: u32) -> Result<()> {
 impl Control {
     /// Digests come from the running program, while another is staged too (so it is in bmv2); for a shadow that is the one
     /// it holds.
-    fn digesting(&mut self) -> Result<&mut Master> {
-        let view = if self.is_shadow { View::Newest } else { View::Running };
-        self.master_mut(view)
+    fn digesting(&mut self, view: &View) -> Result<&mut Master> {
+        match view {
+            View::Only(_) => self.master_mut(view),
+            _ if self.is_shadow => self.master_mut(&View::Newest),
+            _ => self.master_mut(&View::Running),
+        }
     }
 }
 
-fn check_list(control: &mut Control, list: u32) -> Result<()> {
-    let lists = &control.digesting()?.prepared.program.learn_lists;
+fn check_list(control: &mut Control, view: &View, list: u32) -> Result<()> {
+    let lists = &control.digesting(view)?.prepared.program.learn_lists;
     if lists.iter().any(|l| l.id == list) {
         return Ok(());
     }
@@ -53,13 +57,13 @@ fn check_list(control: &mut Control, list: u32) -> Result<()> {
 /// Remember a digest setting in the place of the one it follows, and send it.
 fn set_digest(
     control: &mut Control,
-    list: u32,
+    (view, list): (&View, u32),
     write: Write,
     out: &mut Vec<Write>,
     is_old: impl Fn(&Write) -> bool,
 ) -> Result<()> {
-    check_list(control, list)?;
-    let digests = &mut control.digesting()?.digests;
+    check_list(control, view, list)?;
+    let digests = &mut control.digesting(view)?.digests;
     digests.retain(|old| !is_old(old));
     digests.push(write.clone());
     out.push(write);
@@ -244,7 +248,7 @@ impl Switch {
     pub fn ack_digest(&self, list: u32, buffer: u64, sample: Option<u64>) -> Result<()> {
         // The engines' buffers change, and nothing that is read.
         let mut control = self.lock_with_room()?;
-        check_list(&mut control, list)?;
+        check_list(&mut control, &self.view, list)?;
         control.send(vec![Write::AckDigest { list, buffer, sample }]);
         Ok(())
     }
@@ -256,7 +260,7 @@ impl Switch {
     pub fn set_digest_timeout(&self, list: u32, timeout_ms: u32) -> Result<()> {
         self.write(|control, out| {
             let is_old = |w: &Write| matches!(w, Write::DigestTimeout { list: l, .. } if *l == list);
-            set_digest(control, list, Write::DigestTimeout { list, timeout_ms }, out, is_old)
+            set_digest(control, (&self.view, list), Write::DigestTimeout { list, timeout_ms }, out, is_old)
         })
     }
 
@@ -267,7 +271,7 @@ impl Switch {
     pub fn set_digest_max_samples(&self, list: u32, samples: usize) -> Result<()> {
         self.write(|control, out| {
             let is_old = |w: &Write| matches!(w, Write::DigestMaxSamples { list: l, .. } if *l == list);
-            set_digest(control, list, Write::DigestMaxSamples { list, samples }, out, is_old)
+            set_digest(control, (&self.view, list), Write::DigestMaxSamples { list, samples }, out, is_old)
         })
     }
 
@@ -385,7 +389,7 @@ impl Switch {
 
     /// Notifications that some subscriber had no room for.
     pub fn notifications_lost(&self) -> u64 {
-        self.lock().subscribers.lost()
+        self.inner.lost.load(Relaxed)
     }
 
     /// Each reason for which packets or notifications were dropped, with how many, summed over all engines.

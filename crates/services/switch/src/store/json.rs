@@ -415,7 +415,7 @@ impl Store {
             }
             let action = load(entry.action).map_err(&place)?;
             // As a default entry: a group may have been emptied since.
-            self.check_action(id, &action, true).map_err(&place)?;
+            self.check_action(id, &action).map_err(&place)?;
             let params: Vec<MatchParam> = entry.key.into_iter().map(load_param).collect();
             let mut key = Vec::new();
             encode_key(table, &params, &mut key).map_err(&place)?;

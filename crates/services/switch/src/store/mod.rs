@@ -156,13 +156,13 @@ impl Store {
     }
 
     /// An action for an entry or default entry of a table.
-    fn check_action(&mut self, id: TableId, action: &TableAction, is_default: bool) -> Result<()> {
+    fn check_action(&mut self, id: TableId, action: &TableAction) -> Result<()> {
         let program = Arc::clone(&self.program);
         let table = program.tables.get(id.at()).ok_or_else(|| no_table(id))?;
         match (profile_of(&program, id), action) {
             (Some(profile), action) => {
                 let profile = self.profiles.get_mut(profile.at()).ok_or_else(|| no_profile(profile))?;
-                profile.check(&table.name, action, is_default)
+                profile.check(&table.name, action)
             }
             (None, TableAction::Call(call)) => {
                 encode::check_call(&program, &table.actions, &format!("table '{}'", table.name), call)
@@ -197,7 +197,7 @@ impl Store {
     ///
     /// # Errors
     /// [`ErrorKind`]: `ImmutableTableEntries`, `AgeingDisabled`, `InvalidActionName`, `BadActionData`,
-    /// `WrongTableType`, `InvalidMember`, `InvalidGroup`, `EmptyGroup`, `NoTableKey`, `BadMatchKey`, `DuplicateEntry`,
+    /// `WrongTableType`, `InvalidMember`, `InvalidGroup`, `NoTableKey`, `BadMatchKey`, `DuplicateEntry`,
     /// `TableFull`.
     pub fn add_entry(
         &mut self,
@@ -224,7 +224,7 @@ impl Store {
         now_us: u64,
         own: bool,
     ) -> Result<(u32, Vec<MatchParam>, u32)> {
-        self.check_action(id, &new.action, false)?;
+        self.check_action(id, &new.action)?;
         let (program, _) = self.table_mut(id)?;
         let table = &program.tables[id.at()];
         self.scratch.clear();
@@ -257,7 +257,7 @@ impl Store {
         out: &mut Vec<Write>,
     ) -> Result<()> {
         self.check_mutable(id)?;
-        self.check_action(id, action, false)?;
+        self.check_action(id, action)?;
         let (program, table) = self.table_mut(id)?;
         let index = table.index(handle)?;
         let packed = Packed::of(&program, action);
@@ -299,8 +299,7 @@ impl Store {
     /// Set what a miss runs.
     ///
     /// # Errors
-    /// [`ErrorKind`]: `DefaultEntryIsConst`, `DefaultActionIsConst`; for the action as [`Store::add_entry`], but an empty
-    /// group will do.
+    /// [`ErrorKind`]: `DefaultEntryIsConst`, `DefaultActionIsConst`; for the action as [`Store::add_entry`].
     pub fn set_default(&mut self, id: TableId, action: &TableAction, out: &mut Vec<Write>) -> Result<()> {
         let (table, _) = self.table(id)?;
         if table.default_entry_const {
@@ -318,7 +317,7 @@ impl Store {
                 format!("the default action of table '{}' is const; its arguments may be set", table.name),
             ));
         }
-        self.check_action(id, action, true)?;
+        self.check_action(id, action)?;
         self.put_default(id, Some(action.clone()), out);
         Ok(())
     }

@@ -169,6 +169,18 @@ fn call(context: &Context, args: &Args, id: TableId, name: usize) -> Result<Tabl
     Ok(TableAction::Call(call_from(&context.switch, id, args.text(name), args.get(name + 1))?))
 }
 
+/// The group in the fourth argument, for an entry: as in bmv2 it must have members.
+fn group(context: &Context, args: &Args, id: TableId) -> Result<TableAction, Refusal> {
+    let group = args.u32(3);
+    let program = program(context)?;
+    if let TableActions::Profile(profile) = the_table(&program, id)?.source
+        && context.switch.group(profile, group)?.members.is_empty()
+    {
+        return Err(Refusal::kind(ErrorKind::EmptyGroup, format!("group {group} has no members")));
+    }
+    Ok(TableAction::Group(group))
+}
+
 const MEMBER: &str = "mbr_handle";
 const GROUP: &str = "grp_handle";
 
@@ -280,14 +292,14 @@ pub(super) static METHODS: &[Method] = &[
         ],
         Ty::I32,
         Throws::Table,
-        |c, a| add(c, a, Wants::Groups, |_| Ok(TableAction::Group(a.u32(3))), 4),
+        |c, a| add(c, a, Wants::Groups, |id| group(c, a, id), 4),
     ),
     method(
         "bm_mt_indirect_ws_modify_entry",
         &[CXT, TABLE_NAME, ENTRY, field(4, GROUP, Ty::I32)],
         Ty::Void,
         Throws::Table,
-        |c, a| modify(c, a, Wants::Groups, |_| Ok(TableAction::Group(a.u32(3)))),
+        |c, a| modify(c, a, Wants::Groups, |id| group(c, a, id)),
     ),
     method(
         "bm_mt_indirect_ws_set_default_group",

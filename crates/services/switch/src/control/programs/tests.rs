@@ -316,3 +316,71 @@ fn large_tables_are_read_in_pieces() {
     assert_eq!(s.num_entries(EXACT), Ok(expected.len()));
     assert_eq!(s.entries(KEYLESS), Ok(vec![]));
 }
+
+/// Who has to know of which program something is told is told that too.
+#[test]
+fn notifications_are_dated_by_the_program_that_they_are_of() {
+    let s = switch();
+    let mut inbox = s.attach(Box::new(|| {}));
+    let mut fake = Fake::new(&inbox);
+    let dated = s.subscribe_dated(10);
+    let (_, first) = s.running().unwrap();
+    inbox.drain(&mut fake);
+    let port = || Notification::Port { port: 1, up: true };
+    inbox.notify(port());
+    s.commit_prepared(prepared()).unwrap();
+    // The engine has not heard of it: what it tells is of the old program.
+    inbox.notify(port());
+    inbox.drain(&mut fake);
+    inbox.notify(port());
+    let (_, second) = s.running().unwrap();
+    assert!(second > first && second <= s.epoch());
+    let swapped = (second, Notification::ProgramSwapped);
+    let told: Vec<(u64, Notification)> = dated.try_iter().collect();
+    assert_eq!(told, [(first, port()), swapped, (first, port()), (second, port())]);
+    let late = s.attach(Box::new(|| {}));
+    let mut late = (Fake::new(&late), late);
+    late.1.drain(&mut late.0);
+    late.1.notify(port());
+    assert_eq!(dated.try_recv().unwrap().0, second, "an engine that comes later");
+}
+
+/// A handle of one program means no other, whose tables have other numbers.
+#[test]
+fn a_handle_of_a_program_refuses_what_is_meant_for_it_once_another_runs() {
+    let s = switch();
+    let engine = Engine::spawn(&s, |_| {});
+    let (program, _) = s.running().unwrap();
+    let only = s.of_program(program);
+    let entry = only.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
+    only.write_direct_counter(EXACT, entry, CounterValue { packets: 1, bytes: 2 }).unwrap();
+    // Another state of the same program is no other program.
+    s.reset_state().unwrap();
+    assert_eq!(only.num_entries(EXACT), Ok(0));
+    let entry = only.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
+    s.commit_prepared(prepared()).unwrap();
+    let there = s.add_entry(EXACT, key(1, 1), 0, forward(4)).unwrap();
+    assert_eq!(there, entry, "the numbers are good there, too");
+    let overtaken = ErrorKind::Overtaken;
+    let add = |a| TableWrite::Add {
+        table: EXACT,
+        entry: NewEntry { key: key(a, 0), priority: 0, action: nop(), ttl_ms: 0, cookie: Vec::new() },
+    };
+    assert_eq!(kind(only.add_entry(EXACT, key(2, 2), 0, forward(3))), overtaken);
+    assert_eq!(kind(only.delete_entry(EXACT, entry)), overtaken);
+    assert_eq!(kind(only.write_batch(vec![add(1), add(2)]).remove(1)), overtaken);
+    assert_eq!(only.write_all(vec![add(3)]).unwrap_err().1.kind, overtaken);
+    assert_eq!(kind(only.write_direct_counter(EXACT, entry, CounterValue::default())), overtaken);
+    assert_eq!(kind(only.reset_direct_counters(EXACT)), overtaken);
+    assert_eq!(kind(only.write_registers(RegisterId(0), Range::One(0), &n(1))), overtaken);
+    assert_eq!(kind(only.set_digest_timeout(7, 1)), overtaken);
+    assert_eq!(kind(only.ack_digest(7, 1, None)), overtaken);
+    assert_eq!(kind(only.entries(EXACT)), overtaken);
+    assert_eq!(kind(only.read_direct_counter(EXACT, entry)), overtaken);
+    assert_eq!(kind(only.read_registers(RegisterId(0), Range::One(0))), overtaken);
+    assert_eq!(s.num_entries(EXACT), Ok(1));
+    // What is the switch's is no program's.
+    only.mc_create(5).unwrap();
+    assert_eq!(only.mc_dump().groups.len(), 1);
+    engine.stop();
+}

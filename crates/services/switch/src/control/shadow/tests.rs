@@ -120,6 +120,29 @@ fn counters_go_on_counting_to_the_last_packet() {
     assert!(fakes.iter().all(|fake| fake.pre.dump().groups.len() == 1));
 }
 
+/// Where the kernel forwards, its maps hold what nobody has asked for yet.
+#[test]
+fn counters_that_only_the_kernel_has_go_on_counting() {
+    let s = switch_with(|_| {}).0;
+    let kept = s.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
+    let engine = Engine::spawn(&s, |fake| {
+        fake.in_kernel.0 = [(3, 4), (5, 1)].into();
+        fake.in_kernel.1 = [(0, 6)].into();
+    });
+    let shadow = s.shadow(prepared()).unwrap();
+    let moved = shadow.add_entry(EXACT, key(1, 1), 0, forward(3)).unwrap();
+    let carried = CarriedCounters {
+        arrays: vec![(CounterId(0), CounterId(0))],
+        entries: vec![((EXACT, kept), (EXACT, moved))],
+    };
+    let version = s.version();
+    s.commit_shadow(&shadow, Takeover::Keep { carried, version }).unwrap();
+    let array = array(&s);
+    assert_eq!((array[3].1, array[5].1), (value(4, 40), value(1, 10)));
+    assert_eq!(s.read_direct_counter(EXACT, moved), Ok(value(6, 600)));
+    engine.stop();
+}
+
 /// What was read for a shadow is true as long as nobody writes.
 #[test]
 fn a_write_that_a_shadow_does_not_have_keeps_it_from_its_place() {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::control::link::ANSWER_TIMEOUT;
 use crate::control::{CounterValue, DigestList, NewEntry, PortInfo, Range, TableAction, TableWrite};
+use crate::kernel::Kernel;
 use crate::learn::Learner;
 use crate::pre::McDump;
 use crate::store::testing::*;
@@ -28,6 +29,9 @@ pub(in crate::control) struct Fake {
     bad_port: Option<u32>,
     injected: Vec<(Option<u32>, Vec<u8>)>,
     index: usize,
+    /// What a kernel has counted and nobody has asked for: by the index of the first array's counters, and by the number of
+    /// `EXACT`'s entries.
+    pub(in crate::control) in_kernel: (HashMap<u64, u64>, HashMap<u32, u64>),
 }
 
 impl Fake {
@@ -43,6 +47,7 @@ impl Fake {
             bad_port: None,
             injected: Vec::new(),
             index: inbox.index(),
+            in_kernel: Default::default(),
         }
     }
 
@@ -66,6 +71,32 @@ impl Replica for Fake {
         self.learner = Some(Learner::new(&prepared.program, self.index));
         let old = (self.state.replace(state), self.prepared.replace(Arc::clone(prepared)));
         Box::new(old)
+    }
+    fn install_kernel(&mut self, _: std::result::Result<Option<Box<Kernel>>, String>, carried: &[Fold]) {
+        carried.iter().for_each(|what| self.fold(what));
+        self.in_kernel = Default::default();
+    }
+    fn fold(&mut self, what: &Fold) {
+        let Some(state) = self.state.as_mut() else { return };
+        match what {
+            Fold::Counters(CounterId(0), from, to) => {
+                for index in *from..*to {
+                    let Some(count) = self.in_kernel.0.remove(&index) else { continue };
+                    let [packets, bytes] = state.read_counter(CounterId(0), index).unwrap();
+                    let (packets, bytes) = (packets + count, bytes + 10 * count);
+                    state.write_counter(CounterId(0), index..index + 1, packets, bytes).unwrap();
+                }
+            }
+            Fold::Direct(EXACT, handles) => {
+                for handle in handles {
+                    let Some(count) = self.in_kernel.1.remove(handle) else { continue };
+                    let stats = state.stats(EXACT, Some(*handle)).unwrap();
+                    let (packets, bytes) = (stats.packets + count, stats.bytes + 100 * count);
+                    state.set_direct_counter(EXACT, Some(*handle), packets, bytes).unwrap();
+                }
+            }
+            _ => {}
+        }
     }
     fn pre(&mut self) -> &mut Pre {
         &mut self.pre
@@ -518,7 +549,7 @@ fn subscribers_never_hold_anybody_up() {
     for i in 0..5u8 {
         inbox.notify(Notification::PacketIn { bytes: vec![i] });
     }
-    inbox.notify(Notification::Digest(digest.clone()));
+    assert!(inbox.notify(Notification::Digest(digest.clone())), "one has room");
     assert_eq!(slow.try_iter().count(), 2);
     let all: Vec<Notification> = fast.try_iter().collect();
     assert_eq!((all.len(), &all[5]), (6, &Notification::Digest(digest)));
@@ -530,6 +561,12 @@ fn subscribers_never_hold_anybody_up() {
     s.keep_house();
     inbox.drain(&mut fake);
     assert!(!inbox.has_subscribers(), "all have gone");
+    assert!(inbox.notify(Notification::Port { port: 1, up: true }), "nobody waits for it");
+    let full = s.subscribe(1);
+    inbox.drain(&mut fake);
+    assert!(inbox.notify(Notification::Port { port: 1, up: true }));
+    assert!(!inbox.notify(Notification::Port { port: 1, up: true }), "nobody has room");
+    drop(full);
 }
 
 #[test]
@@ -582,6 +619,9 @@ fn what_is_configured_is_saved_restored_and_reset() {
     s.set_digest_max_samples(3, 1).unwrap();
     let saved = s.serialize_state().unwrap();
     let dump = s.mc_dump();
+    // What is set afterwards goes when that is restored.
+    s.set_queue_rate(Some(4), None, 7).unwrap();
+    s.set_queue_depth(None, Some(3), 9).unwrap();
 
     s.reset_state().unwrap();
     assert_eq!((s.num_entries(EXACT), s.num_entries(CONST), s.mirrors().len()), (Ok(0), Ok(2), 0));
@@ -610,7 +650,8 @@ fn what_is_configured_is_saved_restored_and_reset() {
     assert_eq!(s.serialize_state().as_ref(), Ok(&saved));
     let (late, _) = Engine::spawn(&s, |_| {}).stop();
     let (fake, _) = engine.stop();
-    for (mut fake, settings) in [(late, 2), (fake, 5)] {
+    assert_eq!(fake.queues[5..7], ["depth None None 64", "rate None None 0"]);
+    for (mut fake, settings) in [(late, 2), (fake, 9)] {
         assert_eq!(fake.look_up(1, 1, 0), Some(3));
         assert_eq!((fake.pre.dump(), fake.mirrors.get(&32_767)), (dump.clone(), Some(&mirror)));
         assert_eq!(fake.queues.len(), settings, "{:?}", fake.queues);
