@@ -120,7 +120,12 @@ pub(crate) fn differ(program: &Program, target: &Target) -> Result<Copies, &'sta
     let readers: Vec<usize> = (0..nodes.len()).filter(|at| reads(target.egress_port, &nodes[*at])).collect();
     match readers[..] {
         [] => Ok(Copies::Same),
-        [only] if drops_the_one_back(program, target, ingress, egress, only) => Ok(Copies::NotBack),
+        // A later round does not know by which port the packet came.
+        [only]
+            if !crate::again::any(program) && drops_the_one_back(program, target, ingress, egress, only) =>
+        {
+            Ok(Copies::NotBack)
+        }
         _ => Err(port),
     }
 }

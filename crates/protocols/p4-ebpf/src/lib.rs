@@ -9,12 +9,13 @@
 //! in registers or on the stack is short, and the verifier, which knows nothing of what is in maps, has one state where ways meet:
 //! it walks each instruction about once.
 //!
-//! A packet is handed over before anything has been counted, written or sent for it, so user space does the whole of it:
-//! `cuts` finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
+//! A packet is handed over before anything has been counted, written or sent for it in the round that it is in, so user space does the
+//! whole of that round (the only one of most packets; `again` has the others): `cuts` finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
 //! the effect.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod again;
 mod calc;
 mod copies;
 mod cuts;
@@ -32,6 +33,7 @@ mod pipeline;
 mod stmt;
 mod table;
 
+pub use again::{Context, Kind as AgainKind};
 pub use leave::{TAG_TYPE, tag};
 
 use barewire_ebpf::{Insn, MapSpec};
@@ -68,6 +70,10 @@ pub struct Target {
     pub egress_rid: Option<FieldId>,
     /// Where the packet's type goes, which is 0 for a usual packet, and that of a copy.
     pub replica: Option<(FieldId, u64)>,
+    /// The type of a packet that was resubmitted.
+    pub resubmitted: u64,
+    /// The type of one that was recirculated.
+    pub recirculated: u64,
     /// The port that means drop.
     pub drop_port: u32,
     /// Jumps of 32 bits may be used (kernel 6.6).
@@ -87,12 +93,15 @@ pub enum Reason {
     Overflow,
     /// Longer than the interfaces' frames: a segment that a card or another interface is to cut.
     TooLong,
+    /// It goes round more often than the kernel lets a program call itself.
+    Rounds,
 }
 
 impl Reason {
     /// Whether it is something of the program; otherwise it is of the moment, and may never come.
     pub fn is_of_the_program(&self) -> bool {
-        !matches!(self, Reason::Overflow | Reason::TooLong) && ![Reason::DEEP, Reason::TAGGED].contains(self)
+        !matches!(self, Reason::Overflow | Reason::TooLong | Reason::Rounds)
+            && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
     /// A place in a packet that the verifier is not told of.
@@ -115,6 +124,7 @@ impl fmt::Display for Reason {
             Reason::Before(what) => write!(f, "comes before: {what}"),
             Reason::Overflow => f.write_str("a table does not fit its maps"),
             Reason::TooLong => f.write_str("longer than the interfaces' frames"),
+            Reason::Rounds => f.write_str("more rounds than the kernel makes"),
         }
     }
 }
@@ -163,6 +173,8 @@ pub struct Compiled {
     pub multicasts: bool,
     /// But not one that would go back where the packet came from.
     pub not_back: bool,
+    /// Packets are resubmitted and recirculated in the kernel, at XDP.
+    pub rounds: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -199,6 +211,9 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     if made.is_some() {
         shape.add_groups();
     }
+    if let Some(words) = again::words(program, &shape.layout) {
+        shape.add_rounds(words);
+    }
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
             "a packet header vector of {} bytes: more than {} are out of an instruction's reach",
@@ -225,6 +240,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Err(refusal) => (Err(refusal), shape),
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
+    let rounds = shape.again.is_some();
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
@@ -232,6 +248,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         slow: form.slow,
         multicasts,
         not_back,
+        rounds,
         registers,
         tc,
     })

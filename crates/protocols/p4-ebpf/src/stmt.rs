@@ -1,6 +1,7 @@
 //! Statements.
 
 use crate::Reason;
+use crate::again::Kind;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, POOL, TEMP, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
@@ -157,8 +158,8 @@ impl Gen<'_> {
             Stmt::CloneIngress { .. } | Stmt::CloneEgress { .. } => {
                 Err(Reason::No("clones, each of which goes through egress by itself"))
             }
-            Stmt::Resubmit { .. } => Err(Reason::No("resubmission")),
-            Stmt::Recirculate { .. } => Err(Reason::No("recirculation")),
+            Stmt::Resubmit { fields } => self.ask_again(Kind::Resubmit, *fields),
+            Stmt::Recirculate { fields } => self.ask_again(Kind::Recirculate, *fields),
             Stmt::Log { .. } => Err(Reason::No("log messages")),
             Stmt::AssignVarbit { .. } => Err(Reason::No("assignment of varbit fields")),
             Stmt::CopyUnion { .. }

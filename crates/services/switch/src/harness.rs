@@ -154,13 +154,26 @@ impl Harness {
                 }
                 Ok(Ran::Dropped(_)) => return Some((Vec::new(), true)),
                 Ok(Ran::Slow(_)) => self.handed_over += 1,
+                Ok(Ran::Again { context, bytes }) => {
+                    self.handed_over += 1;
+                    let frame = self.plane.pool.alloc_from(&bytes)?;
+                    self.plane.datapath.receive_again(now, port, frame, &context);
+                    return Some(self.settle(now, rounds));
+                }
                 Err(error) => self.failures.push(error.to_string()),
             }
         }
         let frame = self.plane.pool.alloc_from(bytes)?;
         self.plane.begin_slow();
         self.plane.datapath.receive(now, port, frame, &mut self.out);
+        self.plane.end_slow();
+        Some(self.settle(now, rounds))
+    }
+
+    /// Serve what goes round until nothing is left, but at most so often.
+    fn settle(&mut self, now: Instant, rounds: usize) -> (Vec<Sent>, bool) {
         let mut settled = false;
+        self.plane.begin_slow();
         for _ in 0..rounds {
             if self.plane.datapath.poll(now, &mut self.out) == 0 {
                 settled = true;
@@ -168,7 +181,7 @@ impl Harness {
             }
         }
         self.plane.end_slow();
-        Some((std::mem::take(&mut self.out.0), settled))
+        (std::mem::take(&mut self.out.0), settled)
     }
 
     /// From now on keep what happens to packets, for [`Harness::take_trace`].

@@ -20,7 +20,7 @@ use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
 use barewire_p4_ebpf::maps::{TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
-use barewire_p4_ebpf::{Compiled, Refusal};
+use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
 use groups::Groups;
 use num_bigint::BigUint;
@@ -101,6 +101,13 @@ pub enum Ran {
     Dropped(u64),
     /// For user space, with the position of the way there in [`Kernel::slow`].
     Slow(usize),
+    /// For user space in a later round, with what it had when that began.
+    Again {
+        /// That.
+        context: Box<Context>,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
 }
 
 /// Whether this kernel has jumps of 32 bits.
@@ -156,6 +163,8 @@ pub struct Kernel {
     lent: Vec<(RegisterId, u64, BigUint)>,
     /// What has been added to the data path's counters so far.
     folded: HashMap<(usize, u32), [u64; 2]>,
+    /// Which of the switch's programs this is.
+    epoch: u32,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -197,6 +206,14 @@ impl Kernel {
             Program::load(kind, "barewire_p4", &insns)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
+        if let Some(again) = compiled.shape.again {
+            let itself = loaded.as_raw_fd().to_ne_bytes();
+            let done = maps[again.programs].update(&0_u32.to_ne_bytes(), &itself);
+            done.map_err(|source| KernelError::Update {
+                name: compiled.maps[again.programs].name.clone(),
+                source,
+            })?;
+        }
         let tc = match &compiled.tc {
             Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
             Err(refusal) => Err(refusal.to_string()),
@@ -225,6 +242,7 @@ impl Kernel {
             register_sizes,
             lent: Vec::new(),
             folded: HashMap::new(),
+            epoch: 0,
         })
     }
 
@@ -320,7 +338,19 @@ impl Kernel {
                 mirror.set_direct_meter(*table, *handle, rates_of(rates).as_deref(), &mut ops);
                 Ok(())
             }
-            // Value sets and hash parameters: user space does what asks for them.
+            StateWrite::ValueSetAdd { set, value } => {
+                mirror.add_to_set(*set, value, &mut ops);
+                Ok(())
+            }
+            StateWrite::ValueSetRemove { set, value } => {
+                mirror.remove_from_set(*set, value, &mut ops);
+                Ok(())
+            }
+            StateWrite::ValueSetReplace { set, values } => {
+                mirror.replace_set(*set, values, &mut ops);
+                Ok(())
+            }
+            // Hash parameters: user space does what asks for them.
             _ => Ok(()),
         };
         if let Err(error @ MirrorError::Full(_)) = &done {
@@ -531,6 +561,13 @@ impl Kernel {
                 verdict::CONTROLLER => {
                     let bytes = ran.packet.get(TAG_LEN as usize..).unwrap_or_default().to_vec();
                     return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes });
+                }
+                verdict::AGAIN => {
+                    let (_, rest) = ran.packet.split_at_checked(TAG_LEN as usize).unwrap_or_default();
+                    let (context, bytes) = rest.split_at_checked(self.context_len()).unwrap_or_default();
+                    let context = self.context(context).map(Box::new);
+                    let context = context.ok_or_else(|| io::Error::other("a packet without its context"))?;
+                    return Ok(Ran::Again { context, bytes: bytes.to_vec() });
                 }
                 verdict::DROP => return Ok(Ran::Dropped(word(&value, 1))),
                 verdict::SLOW => return Ok(Ran::Slow(word(&value, 1) as usize)),

@@ -1,7 +1,9 @@
 //! Walks over what expressions and statements read, for analyses that ask "does anything look at this field?", and over what statements
 //! write, for those that ask "who may change it?".
 
-use super::{CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, StackId, Stmt, UnionRef, UnionStackId};
+use super::{
+    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, StackId, Stmt, UnionRef, UnionStackId,
+};
 
 /// What a statement may write: a field, or all fields and the validity of a header and of what holds headers.
 #[derive(Debug, Clone, Copy, PartialEq)]

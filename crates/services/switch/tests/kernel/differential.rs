@@ -4,8 +4,8 @@ use super::*;
 use barewire_base::Prng;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::{
-    ActionCall, CounterId, HashAlgorithm, KeyField, KeySource, MatchKind, MeterArray, MeterId, RegisterId,
-    Stmt, TableActions, TableId,
+    ActionCall, CounterId, Expr, HashAlgorithm, KeyField, KeySource, MatchKind, MeterArray, MeterId,
+    RegisterId, Stmt, TableActions, TableId, TransitionMatch,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::Phv;
@@ -144,6 +144,7 @@ fn populate(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut
             });
         }
     }
+    written += fill_sets(program, sides, vectors, prng);
     for (at, meter) in program.meters.iter().enumerate().filter(|(_, meter)| meter.direct.is_none()) {
         for index in 0..u64::from(meter.size.min(SEEN_METERS)) {
             if prng.chance(0.8) {
@@ -154,6 +155,38 @@ fn populate(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut
                 };
                 let [left, right] = sides.map(set);
                 assert_eq!(left, right, "meter {}", meter.name);
+                written += usize::from(left.is_ok());
+            }
+        }
+    }
+    written
+}
+
+/// The same values in parser value sets for both: most of them what packets have there.
+fn fill_sets(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut Prng) -> usize {
+    let interpreter = Interpreter::new(Arc::new(program.clone()));
+    let layout = &interpreter.plan().layout;
+    let mut written = 0;
+    for state in program.parsers.iter().flat_map(|parser| &parser.states) {
+        for transition in &state.transitions {
+            let TransitionMatch::ValueSet(set, _) = transition.when else { continue };
+            for _ in 0..4 {
+                let vector = vectors.get(prng.below(vectors.len().max(1) as u64) as usize);
+                let parts = state.key.iter().map(|(part, width)| match (part, vector) {
+                    (Expr::Field(field), Some(vector)) if prng.chance(0.8) => match field.fixed() {
+                        Some(id) => vector.field(layout, id),
+                        None => value(*width, prng),
+                    },
+                    _ => value(*width, prng),
+                });
+                let parts: Vec<BigUint> = parts.collect();
+                let what = prng.below(6);
+                let [left, right] = sides.map(|side| match what {
+                    0 => side.switch().vs_set(set, vec![parts.clone()]).map_err(|e| e.to_string()),
+                    1 => side.switch().vs_remove(set, parts.clone()).map_err(|e| e.to_string()),
+                    _ => side.switch().vs_add(set, parts.clone()).map_err(|e| e.to_string()),
+                });
+                assert_eq!(left, right, "a value set of {}", state.name);
                 written += usize::from(left.is_ok());
             }
         }

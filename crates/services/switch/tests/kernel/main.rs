@@ -4,6 +4,8 @@
 
 mod differential;
 mod meters;
+mod rounds;
+mod sets;
 mod told;
 
 use barewire_p4::ir::{Arch, Program};

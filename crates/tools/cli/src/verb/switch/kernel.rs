@@ -51,6 +51,7 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
                 "entries": map.entries,
             })).collect::<Vec<_>>(),
             "multicast": compiled.multicasts,
+            "rounds": compiled.rounds,
             "user_space": slow.iter().map(told).collect::<Vec<_>>(),
             "tc": match &compiled.tc {
                 Ok(form) => json!({
@@ -85,6 +86,9 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
     if compiled.multicasts {
         let back = if compiled.not_back { ", and none goes back where it came from" } else { "" };
         let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same{back}");
+    }
+    if compiled.rounds {
+        let _ = writeln!(text, "resubmission and recirculation in the kernel, at XDP: at most 33 rounds");
     }
     if slow.is_empty() {
         let _ = writeln!(text, "no way of the program leads to user space");
