@@ -19,6 +19,8 @@ pub enum Kind {
     Resubmit,
     /// As it would leave, from the end of egress.
     Recirculate,
+    /// Not itself: a clone of what came in, which goes through egress.
+    Clone,
 }
 
 impl Kind {
@@ -26,6 +28,7 @@ impl Kind {
         match self {
             Kind::Resubmit => slot::RESUBMIT,
             Kind::Recirculate => slot::RECIRCULATE,
+            Kind::Clone => slot::CLONE,
         }
     }
 
@@ -34,12 +37,13 @@ impl Kind {
         match self {
             Kind::Resubmit => 1,
             Kind::Recirculate => 2,
+            Kind::Clone => 3,
         }
     }
 
     /// The kind with a number.
     pub fn of(number: u32) -> Option<Kind> {
-        [Kind::Resubmit, Kind::Recirculate].into_iter().find(|kind| kind.number() == number)
+        [Kind::Resubmit, Kind::Recirculate, Kind::Clone].into_iter().find(|kind| kind.number() == number)
     }
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn kept(program: &Program, list: Option<FieldListId>) -> Vec<FieldId>
 }
 
 /// Words that a list's fields take; or why they cannot be kept.
-fn words_of(program: &Program, layout: &Layout, list: Option<FieldListId>) -> Made<u32> {
+pub(crate) fn words_of(program: &Program, layout: &Layout, list: Option<FieldListId>) -> Made<u32> {
     let mut words = 0;
     for field in kept(program, list) {
         let place = layout.place(field);
@@ -100,9 +104,10 @@ pub(crate) fn words(program: &Program, layout: &Layout) -> Option<u32> {
 }
 
 impl Gen<'_> {
-    /// Whether packets go round again here.
-    fn rounds(&self) -> Option<AgainShape> {
-        self.shape.again.filter(|_| !self.is_tc())
+    /// Whether packets go round again here, and the array of programs.
+    fn rounds(&self) -> Option<(AgainShape, usize)> {
+        let shape = self.shape.again.filter(|_| !self.is_tc())?;
+        Some((shape, shape.programs?))
     }
 
     /// Ask for another round; it begins when the pipeline of its kind has ended.
@@ -111,7 +116,7 @@ impl Gen<'_> {
             (_, true, false) => None,
             (_, _, true) => Some("resubmission and recirculation in the parser"),
             (Kind::Resubmit, ..) => Some("resubmission, at tc"),
-            (Kind::Recirculate, ..) => Some("recirculation, at tc"),
+            _ => Some("recirculation, at tc"),
         };
         words_of(self.program, &self.shape.layout, list)?;
         if let Some(why) = why {
@@ -156,7 +161,7 @@ impl Gen<'_> {
     /// The next round, if it was asked for.
     pub fn go_again(&mut self, kind: Kind) -> Made {
         let lists = self.lists(kind);
-        let (Some(shape), false) = (self.rounds(), lists.is_empty()) else { return Ok(()) };
+        let (Some((shape, programs)), false) = (self.rounds(), lists.is_empty()) else { return Ok(()) };
         let (asked, over, kept) = (self.slot(kind.slot()), self.asm.label(), self.asm.label());
         self.asm.load(Size::D, Reg::R0, VECTOR, asked);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
@@ -166,15 +171,7 @@ impl Gen<'_> {
         for list in lists {
             let other = self.asm.label();
             self.jump_unless_asked(asked, list, other);
-            let mut word = again::KEPT;
-            for field in crate::again::kept(self.program, list) {
-                let place = self.field_place(field)?;
-                for part in 0..Self::words_of(place) {
-                    self.load_place(place, part, Reg::R0, false)?;
-                    self.asm.store(Size::D, VECTOR, shape.word(word), Reg::R0);
-                    word += 1;
-                }
-            }
+            self.put_kept(shape, list)?;
             self.asm.jump(kept);
             self.asm.place(other);
         }
@@ -183,14 +180,14 @@ impl Gen<'_> {
         self.asm.store_imm(Size::D, VECTOR, round, 1);
         self.asm.store_imm(Size::D, VECTOR, mark, 1);
         self.asm.mov(Reg::R1, CTX);
-        self.asm.map(Reg::R2, shape.programs as i32);
+        self.asm.map(Reg::R2, programs as i32);
         self.asm.mov_imm(Reg::R3, 0);
         self.asm.call(helper::TAIL_CALL);
         // It was one too many.
         self.asm.store_imm(Size::D, VECTOR, mark, 0);
         self.place = match kind {
             Kind::Resubmit => "resubmission".to_owned(),
-            Kind::Recirculate => "recirculation".to_owned(),
+            _ => "recirculation".to_owned(),
         };
         let slow = self.slow(Reason::Rounds);
         self.asm.jump(slow);
@@ -207,7 +204,7 @@ impl Gen<'_> {
 
     /// Whether it is a new packet that comes, or goes there. Loses r1.
     pub fn jump_if_again(&mut self, to: Label) {
-        let Some(shape) = self.rounds() else { return };
+        let Some((shape, _)) = self.rounds() else { return };
         self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::MARK));
         self.asm.jump_nonzero(Reg::R1, to);
         self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 0);
@@ -215,7 +212,7 @@ impl Gen<'_> {
 
     /// What a later round begins with.
     pub fn begin_again(&mut self, ready: Label, here: Label) -> Made {
-        let Some(shape) = self.rounds() else { return Ok(()) };
+        let Some((shape, _)) = self.rounds() else { return Ok(()) };
         self.asm.jump(ready);
         self.asm.place(here);
         self.asm.store_imm(Size::D, VECTOR, shape.word(again::MARK), 0);
@@ -263,7 +260,22 @@ impl Gen<'_> {
         Ok(())
     }
 
-    fn take_kept(&mut self, shape: AgainShape, list: Option<FieldListId>) -> Made {
+    /// Keep a list's fields behind the vector.
+    pub fn put_kept(&mut self, shape: AgainShape, list: Option<FieldListId>) -> Made {
+        let mut word = again::KEPT;
+        for field in kept(self.program, list) {
+            let place = self.field_place(field)?;
+            for part in 0..Self::words_of(place) {
+                self.load_place(place, part, Reg::R0, false)?;
+                self.asm.store(Size::D, VECTOR, shape.word(word), Reg::R0);
+                word += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The other way.
+    pub fn take_kept(&mut self, shape: AgainShape, list: Option<FieldListId>) -> Made {
         let mut word = again::KEPT;
         for field in kept(self.program, list) {
             let place = self.field_place(field)?;
@@ -286,17 +298,18 @@ impl Gen<'_> {
 
     /// A packet that is to go to user space goes there as it is in a later round, if this is one.
     pub fn hand_on(&mut self) {
-        let Some(shape) = self.rounds() else { return };
+        let clones = self.clones();
+        let Some((shape, _)) = self.rounds().or(clones) else { return };
         let first = self.asm.label();
         self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::ROUND));
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, first);
         let result = self.shape.result as i16;
         self.asm.store_imm(Size::D, VECTOR, result, verdict::AGAIN as i32);
-        let words = 1 + shape.words;
-        self.put_tag(8 * words);
-        for word in 0..words {
-            self.asm.load(Size::D, Reg::R2, VECTOR, shape.word(again::HEAD + word));
-            self.asm.store(Size::D, Reg::R1, (TAG_LEN + 8 * word) as i16, Reg::R2);
+        self.put_tag(shape.context());
+        let words = std::iter::once(again::HEAD).chain((0..shape.words).map(|word| again::KEPT + word));
+        for (at, word) in words.enumerate() {
+            self.asm.load(Size::D, Reg::R2, VECTOR, shape.word(word));
+            self.asm.store(Size::D, Reg::R1, TAG_LEN as i16 + 8 * at as i16, Reg::R2);
         }
         // Another program would make something else of it.
         self.asm.map_value(Reg::R3, fixed::CONFIG as i32, 0);
@@ -350,7 +363,7 @@ pub struct Context {
     pub kind: Kind,
     /// The number of the program that wrote it.
     pub epoch: u32,
-    /// The request: 1, or the position of a list of fields plus 2.
+    /// The request: 1, or the position of a list of fields plus 2; a clone's session, and above its 15 bits the list's position plus 1.
     pub request: u64,
     /// The fields' words, in the list's order; the least significant word of each first.
     pub words: [u64; maps::MAX_KEPT as usize],

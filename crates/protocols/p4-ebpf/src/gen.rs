@@ -273,6 +273,7 @@ impl<'p> Gen<'p> {
         self.asm.mov(VECTOR, Reg::R0);
         let (again, ready) = (self.asm.label(), self.asm.label());
         self.jump_if_again(again);
+        self.is_clone();
         self.blank();
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
         self.asm.load(Size::D, Reg::R1, Reg::R7, config::ALL_SLOW as i16);
@@ -442,10 +443,17 @@ impl<'p> Gen<'p> {
         let steps = self.target.steps.clone();
         // Whether it is known where the packet goes.
         let mut kept = false;
+        // Where clones go on.
+        let (mut ingress, behind) = (true, self.asm.label());
         for step in &steps {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
-                Step::Run(pipeline) => self.pipeline(*pipeline),
+                Step::Run(pipeline) => {
+                    if std::mem::take(&mut ingress) {
+                        self.clone_to_egress(GROUP, behind).map_err(|reason| whole("clones", reason))?;
+                    }
+                    self.pipeline(*pipeline);
+                }
                 Step::Set(field, _)
                     if self.copies.is_some() && self.target.replica.is_some_and(|(f, _)| f == *field) =>
                 {
@@ -470,6 +478,10 @@ impl<'p> Gen<'p> {
                             }
                             Operand::Slot(slot::RESUBMIT) => {
                                 self.go_again(Kind::Resubmit).map_err(|reason| whole("a step", reason))?;
+                                continue;
+                            }
+                            Operand::Slot(slot::CLONE) if !kept => {
+                                self.make_clone().map_err(|reason| whole("a step", reason))?;
                                 continue;
                             }
                             // It is deparsed first.
@@ -518,6 +530,7 @@ impl<'p> Gen<'p> {
                 }
                 Step::Keep(value) => {
                     kept = true;
+                    self.asm.place(behind);
                     self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
                     let at = self.shape.result as i16 + 16;
                     self.asm.store(Size::D, VECTOR, at, Reg::R0);

@@ -17,6 +17,7 @@
 
 mod again;
 mod calc;
+mod clones;
 mod copies;
 mod cuts;
 mod deparse;
@@ -70,6 +71,8 @@ pub struct Target {
     pub egress_rid: Option<FieldId>,
     /// Where the packet's type goes, which is 0 for a usual packet, and that of a copy.
     pub replica: Option<(FieldId, u64)>,
+    /// The type of a clone of what came in.
+    pub cloned: u64,
     /// The type of a packet that was resubmitted.
     pub resubmitted: u64,
     /// The type of one that was recirculated.
@@ -95,12 +98,14 @@ pub enum Reason {
     TooLong,
     /// It goes round more often than the kernel lets a program call itself.
     Rounds,
+    /// A mirror session that is more than a port, or is not there.
+    Session,
 }
 
 impl Reason {
     /// Whether it is something of the program; otherwise it is of the moment, and may never come.
     pub fn is_of_the_program(&self) -> bool {
-        !matches!(self, Reason::Overflow | Reason::TooLong | Reason::Rounds)
+        !matches!(self, Reason::Overflow | Reason::TooLong | Reason::Rounds | Reason::Session)
             && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
@@ -125,6 +130,7 @@ impl fmt::Display for Reason {
             Reason::Overflow => f.write_str("a table does not fit its maps"),
             Reason::TooLong => f.write_str("longer than the interfaces' frames"),
             Reason::Rounds => f.write_str("more rounds than the kernel makes"),
+            Reason::Session => f.write_str("a mirror session that is more than a port"),
         }
     }
 }
@@ -175,6 +181,8 @@ pub struct Compiled {
     pub not_back: bool,
     /// Packets are resubmitted and recirculated in the kernel, at XDP.
     pub rounds: bool,
+    /// Clones of what came in are made in the kernel, at tc.
+    pub clones: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -192,6 +200,12 @@ pub struct Form {
 
 /// The mark of packets that go to user space from tc: they come in again at their interface, where the switch's socket takes those alone.
 pub const SLOW_MARK: u32 = 0x6277_6b31;
+
+/// The mark of clones that come in again at tc; with a session's number in its low bits.
+pub const CLONE_MARK: u32 = 0x6278_0000;
+
+/// Numbers of mirror sessions are below this.
+pub const SESSIONS: u32 = 1 << 15;
 
 /// The most instructions that are loaded; the kernel's own limit is on those it walks through, a million.
 pub const MAX_INSNS: usize = 200_000;
@@ -211,8 +225,9 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     if made.is_some() {
         shape.add_groups();
     }
-    if let Some(words) = again::words(program, &shape.layout) {
-        shape.add_rounds(words);
+    let (rounds, clones) = (again::words(program, &shape.layout), clones::words(program, &shape.layout));
+    if rounds.is_some() || clones.is_some() {
+        shape.add_rounds(rounds, clones);
     }
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
@@ -240,7 +255,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Err(refusal) => (Err(refusal), shape),
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
-    let rounds = shape.again.is_some();
+    let (rounds, clones) = (rounds.is_some(), clones.is_some() && tc.is_ok());
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
@@ -249,6 +264,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         multicasts,
         not_back,
         rounds,
+        clones,
         registers,
         tc,
     })

@@ -15,6 +15,7 @@
 //! digests    ring buffer: the number of a learn list, and a sample
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
 //! programs   array: the program itself, for packets that go round again
+//! mirrors    hash, for tc: mirror session -> port
 //! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
 //! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
 //! ```
@@ -68,16 +69,18 @@ pub mod verdict {
 
 /// Words behind the vector's keys, for packets that go round again.
 pub mod again {
-    /// Not 0: the program was called by itself.
+    /// Not 0: the program was called by itself, at XDP.
     pub const MARK: u32 = 0;
-    /// Not 0: this is not a packet's first round.
+    /// Not 0: this is not a packet's first round, or it is a clone.
     pub const ROUND: u32 = 1;
     /// The context: the request in the first half, its kind in the second one; when it leaves, with the program's number above the kind.
     pub const HEAD: u32 = 2;
     /// Bits of the kind.
     pub const EPOCH_SHIFT: u32 = 8;
+    /// Not 0: a clone was made, at tc (for tests, which make it themselves).
+    pub const CLONED: u32 = 3;
     /// The fields that go with the packet.
-    pub const KEPT: u32 = 3;
+    pub const KEPT: u32 = 4;
 }
 
 /// Why packets are dropped.
@@ -226,15 +229,17 @@ impl SetShape {
     }
 }
 
-/// What packets that go round again need.
+/// What packets that go round again need, and clones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgainShape {
     /// Where [`again`] lies in the vector.
     pub at: u32,
     /// Words of fields that go with a packet, at most.
     pub words: u32,
-    /// The array whose only element is the program itself, at XDP.
-    pub programs: usize,
+    /// The array whose only element is the program itself, at XDP, where packets go round.
+    pub programs: Option<usize>,
+    /// Mirror session -> port, at tc, where clones are made.
+    pub mirrors: Option<usize>,
 }
 
 impl AgainShape {
@@ -315,6 +320,8 @@ pub const STATISTICS: u32 = DIGEST_LOST + 1;
 pub const TAG_LEN: u32 = 32;
 /// The most words of fields that go round with a packet.
 pub const MAX_KEPT: u32 = 15;
+/// The most words of fields that go with a clone.
+pub const MAX_CLONE_KEPT: u32 = 2;
 /// The most bytes of a context, which stands behind the tag of a packet that user space takes in a later round.
 pub const MAX_CONTEXT: u32 = 8 * (1 + MAX_KEPT);
 /// Where in the tag its length is, in the network's order.
@@ -454,11 +461,16 @@ impl Shape {
         }
     }
 
-    /// With what packets need that go round again.
-    pub fn add_rounds(&mut self, words: u32) {
-        self.maps.push(map("programs", MapKind::ProgArray, 4, 4, 1));
-        let programs = self.maps.len() - 1;
-        self.again = Some(AgainShape { at: self.vector_bytes, words, programs });
+    /// With what packets need that go round again, and clones: so many words of fields go along, where there are any.
+    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>) {
+        let mut add = |spec: MapSpec| {
+            self.maps.push(spec);
+            self.maps.len() - 1
+        };
+        let programs = rounds.map(|_| add(map("programs", MapKind::ProgArray, 4, 4, 1)));
+        let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
+        let words = rounds.max(clones).unwrap_or(0);
+        self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
         self.vector_bytes += 8 * (again::KEPT + words);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }

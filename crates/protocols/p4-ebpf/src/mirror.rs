@@ -187,6 +187,12 @@ impl Mirror {
         self.write_config(out);
     }
 
+    /// Say to which port a mirror session's clones go; none for one that is more than a port, or is not there.
+    pub fn set_session(&mut self, session: u32, port: Option<u32>, out: &mut Vec<MapOp>) {
+        let Some(map) = self.shape.again.and_then(|again| again.mirrors) else { return };
+        out.push(MapOp { map, key: word32(session), value: port.map(word32) });
+    }
+
     /// Say which of the switch's programs this is, for packets that user space takes in a later round.
     pub fn set_epoch(&mut self, epoch: u32, out: &mut Vec<MapOp>) {
         self.config[(config::EPOCH / 8) as usize] = u64::from(epoch << again::EPOCH_SHIFT);

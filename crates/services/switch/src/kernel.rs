@@ -18,7 +18,7 @@ use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
-use barewire_p4_ebpf::maps::{TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
+use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
 use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
@@ -107,6 +107,13 @@ pub enum Ran {
         context: Box<Context>,
         /// Its bytes.
         bytes: Vec<u8>,
+    },
+    /// A clone was made of it.
+    Cloned {
+        /// What became of the clone.
+        clone: Box<Ran>,
+        /// What became of the packet.
+        packet: Box<Ran>,
     },
 }
 
@@ -206,13 +213,11 @@ impl Kernel {
             Program::load(kind, "barewire_p4", &insns)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
-        if let Some(again) = compiled.shape.again {
+        if let Some(programs) = compiled.shape.again.and_then(|again| again.programs) {
             let itself = loaded.as_raw_fd().to_ne_bytes();
-            let done = maps[again.programs].update(&0_u32.to_ne_bytes(), &itself);
-            done.map_err(|source| KernelError::Update {
-                name: compiled.maps[again.programs].name.clone(),
-                source,
-            })?;
+            let done = maps[programs].update(&0_u32.to_ne_bytes(), &itself);
+            let name = || compiled.maps[programs].name.clone();
+            done.map_err(|source| KernelError::Update { name: name(), source })?;
         }
         let tc = match &compiled.tc {
             Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
@@ -536,23 +541,54 @@ impl Kernel {
         self.mirror.set_time(0, Some(now_us), &mut ops);
         self.write(&ops).map_err(io::Error::other)?;
         self.maps[fixed::PORTS].update(&LOOPBACK.to_ne_bytes(), &port.to_ne_bytes())?;
+        let ran = match self.run_once(bytes, None) {
+            // More than a page does not fit before XDP.
+            Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
+            ran => ran?,
+        };
+        let again = self.compiled.shape.again.filter(|_| self.is_at_tc());
+        let Some(again) = again.filter(|again| again.mirrors.is_some()) else { return Ok(ran) };
+        let words = self.words_at(again.at as usize)?;
+        let cloned = |words: &&Vec<u64>| words.get(maps::again::CLONED as usize) == Some(&1);
+        let Some(words) = words.iter().find(cloned) else { return Ok(ran) };
+        let word = |word: u32| words.get(word as usize).copied().unwrap_or(0);
+        let request = u64::from(word(maps::again::HEAD) as u32);
+        let kept = [0, 1].map(|at| word(maps::again::KEPT + at));
+        let clone = self.run_once(bytes, Some((request as u32, kept)))?;
+        Ok(Ran::Cloned { clone: Box::new(clone), packet: Box::new(ran) })
+    }
+
+    /// The words of the vector from a byte on, for each CPU.
+    fn words_at(&self, from: usize) -> io::Result<Vec<Vec<u64>>> {
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let values = self.maps[fixed::VECTOR].lookup_each_cpu(&0_u32.to_ne_bytes())?;
+        let words =
+            |value: &Vec<u8>| value.get(from..).unwrap_or_default().chunks_exact(8).map(word).collect();
+        Ok(values.iter().map(words).collect())
+    }
+
+    /// One run of it, perhaps on a clone: its request, and the fields that go along.
+    fn run_once(&self, bytes: &[u8], clone: Option<(u32, [u64; 2])>) -> io::Result<Ran> {
         let vector = &self.maps[fixed::VECTOR];
         vector.update(&0_u32.to_ne_bytes(), &vec![0; vector.value_len()])?;
         let program = self.at_place()?;
-        let ran = match program.test_run(bytes, 1) {
-            Ok(ran) => ran,
-            // More than a page does not fit before XDP.
-            Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
-            Err(error) => return Err(error),
+        let ran = match clone {
+            None => program.test_run(bytes, 1)?,
+            Some((request, [one, other])) => {
+                let mark = barewire_p4_ebpf::CLONE_MARK | request & (barewire_p4_ebpf::SESSIONS - 1);
+                let halves = |word: u64| {
+                    let bytes = word.to_ne_bytes();
+                    let half = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
+                    [half(0), half(4)]
+                };
+                let ([a, b], [c, d]) = (halves(one), halves(other));
+                let list = request / barewire_p4_ebpf::SESSIONS | self.epoch << maps::again::EPOCH_SHIFT;
+                program.test_run_marked(bytes, mark, [a, b, c, d, list])?
+            }
         };
         let at = self.compiled.shape.result as usize;
-        let word = |value: &[u8], word: usize| {
-            value
-                .get(at + 8 * word..at + 8 * word + 8)
-                .and_then(|bytes| bytes.try_into().ok())
-                .map_or(0, u64::from_ne_bytes)
-        };
-        for value in vector.lookup_each_cpu(&0_u32.to_ne_bytes())? {
+        let word = |value: &[u64], word: usize| value.get(word).copied().unwrap_or(0);
+        for value in self.words_at(at)? {
             match word(&value, 0) {
                 verdict::FORWARD => return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet }),
                 verdict::COPIES => {

@@ -198,18 +198,20 @@ impl Plane {
             // As what waits when programs change: it is the old one's.
             return self.datapath.drop_now(DropReason::QueueFull);
         };
-        self.datapath.receive_again(now, port, frame, &found);
+        self.datapath.receive_again(now, port, frame, &found, &mut self.ports);
     }
 
     /// Serve what waits in the data path; says how many were served.
     #[inline]
     pub fn poll(&mut self, now: Instant) -> usize {
-        if !self.datapath.has_waiting() {
-            return 0;
+        let due = self.datapath.next_deadline().is_some_and(|due| due <= now);
+        if due {
+            self.begin_slow();
         }
-        self.begin_slow();
         let served = self.datapath.poll(now, &mut self.ports);
-        self.end_slow();
+        if due {
+            self.end_slow();
+        }
         served
     }
 
@@ -392,6 +394,9 @@ impl Replica for Plane {
             if let Err(error) = new.start_at(self.datapath.instant(0).as_nanos()) {
                 new.failed(&error);
             }
+            for (session, to) in &self.datapath.mirrors {
+                new.set_session(*session, Some(to));
+            }
             let config = self.datapath.config();
             new.choose(config.hook, config.pass_offloads);
             if let Some(old) = &mut self.kernel {
@@ -449,6 +454,9 @@ impl Replica for Plane {
     }
 
     fn set_mirror(&mut self, id: u32, session: Option<MirrorSession>) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.set_session(id, session.as_ref());
+        }
         match session {
             Some(session) => drop(self.datapath.mirrors.insert(id, session)),
             None => drop(self.datapath.mirrors.remove(&id)),

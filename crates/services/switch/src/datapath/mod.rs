@@ -323,11 +323,6 @@ impl Datapath {
         served
     }
 
-    /// Whether packets wait to go round again, or in queues.
-    pub fn has_waiting(&self) -> bool {
-        !self.again.is_empty() || self.queues.waiting() > 0
-    }
-
     /// When something that waits is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         if !self.again.is_empty() { Some(self.now) } else { self.queues.next_deadline() }

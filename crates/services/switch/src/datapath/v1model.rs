@@ -7,7 +7,7 @@ use barewire_frame::Frame;
 use barewire_p4::engine::Engine;
 use barewire_p4::ir::{Arch, ListItem, Program};
 use barewire_p4::phv::{Layout, Phv, Place, slot};
-use barewire_p4_ebpf::{AgainKind, Context};
+use barewire_p4_ebpf::{AgainKind, Context, SESSIONS};
 use barewire_p4_jit::chain::{Operand, Step, Stopped};
 use num_bigint::BigUint;
 
@@ -80,6 +80,7 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         egress_port: fields.egress_port.field(),
         egress_rid: fields.egress_rid.field(),
         replica: fields.instance_type.field().map(|field| (field, instance::REPLICA)),
+        cloned: instance::INGRESS_CLONE,
         resubmitted: instance::RESUBMITTED,
         recirculated: instance::RECIRCULATED,
         drop_port,
@@ -100,8 +101,15 @@ impl Datapath {
         self.v1_usual(port, frame, out);
     }
 
-    /// Take a packet that the kernel's program began a later round with, from the beginning of that round.
-    pub(crate) fn receive_again(&mut self, now: Instant, port: u32, mut frame: Frame, context: &Context) {
+    /// Take a packet that the kernel's program began a later round with, from the beginning of that round; or a clone that it made.
+    pub(crate) fn receive_again<O: Output>(
+        &mut self,
+        now: Instant,
+        port: u32,
+        mut frame: Frame,
+        context: &Context,
+        out: &mut O,
+    ) {
         self.set_now(now);
         if self.idle {
             return self.drop(DropReason::NoProgram);
@@ -110,7 +118,12 @@ impl Datapath {
             return self.drop(DropReason::UnfinishedChecksum);
         }
         let mut phv = self.blank(frame.len());
-        if let Some(list) = self.requested_list(context.request, 2) {
+        let sessions = u64::from(SESSIONS);
+        let (request, bias) = match context.kind {
+            AgainKind::Clone => (context.request / sessions, 1),
+            _ => (context.request, 2),
+        };
+        if let Some(list) = self.requested_list(request, bias) {
             let mut words = context.words.iter().copied();
             for item in &self.prepared.program.field_lists[list].items {
                 let ListItem::Field(field) = item else { continue };
@@ -131,6 +144,13 @@ impl Datapath {
         let kind = match context.kind {
             AgainKind::Resubmit => instance::RESUBMITTED,
             AgainKind::Recirculate => instance::RECIRCULATED,
+            AgainKind::Clone => {
+                let spare = std::mem::replace(&mut self.phv, phv);
+                self.give_back(spare);
+                self.made = 0;
+                self.v1_clone_ingress(context.request % sessions, request, port, &frame);
+                return self.run_copies(out);
+            }
         };
         self.v1.instance_type.set(&mut phv, kind);
         self.v1.packet_length.set(&mut phv, frame.len() as u64);

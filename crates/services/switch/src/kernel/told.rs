@@ -2,6 +2,7 @@
 //! that user space takes in a later round, behind the same tag.
 
 use super::Kernel;
+use crate::control::MirrorSession;
 use barewire_p4_ebpf::Context;
 use barewire_p4_ebpf::maps::again::EPOCH_SHIFT;
 use barewire_p4_ebpf::maps::{DIGEST_LOST, MAX_DIGEST, RECORD_HEADER};
@@ -23,6 +24,20 @@ impl Kernel {
         self.epoch = epoch & (u32::MAX >> EPOCH_SHIFT);
         let mut ops = Vec::new();
         self.mirror.set_epoch(self.epoch, &mut ops);
+        if let Err(error) = self.write(&ops) {
+            self.failed(&error);
+        }
+    }
+
+    /// Say where a mirror session's clones go. One that is not to one port, or that cuts or has a queue, user space serves.
+    pub fn set_session(&mut self, session: u32, to: Option<&MirrorSession>) {
+        let plain = |to: &&MirrorSession| {
+            (to.multicast_group, to.truncate_bytes, to.class_of_service) == (None, 0, 0)
+        };
+        // Ports have nine bits in `egress_spec`.
+        let port = to.filter(plain).and_then(|to| to.egress_port).filter(|port| *port < 1 << 9);
+        let mut ops = Vec::new();
+        self.mirror.set_session(session, port, &mut ops);
         if let Err(error) = self.write(&ops) {
             self.failed(&error);
         }

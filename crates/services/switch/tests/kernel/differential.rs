@@ -13,7 +13,7 @@ use barewire_p4::state::State;
 use barewire_p4_jit::differential::{entries::value, packets};
 use barewire_p4_state::{ProgramState, TableAction};
 use barewire_switch::control::link::Replica;
-use barewire_switch::control::{MeterRate, Range};
+use barewire_switch::control::{MeterRate, MirrorSession, Range};
 use barewire_switch::harness::Harness;
 use barewire_switch::prepared::EngineKind;
 use num_bigint::BigUint;
@@ -205,6 +205,29 @@ fn make_groups(sides: [&Harness; 2], prng: &mut Prng) {
     }
 }
 
+/// The same mirror sessions for both: those that programs name by a number, and a few others, most of them with one port.
+fn make_sessions(program: &Program, sides: [&Harness; 2], prng: &mut Prng) {
+    let named = program.actions.iter().flat_map(|action| &action.body).filter_map(|stmt| match stmt {
+        Stmt::CloneIngress { session: Expr::Int(session), .. }
+        | Stmt::CloneEgress { session: Expr::Int(session), .. } => u32::try_from(session).ok(),
+        _ => None,
+    });
+    for id in named.filter(|id| *id < 1 << 15).chain(0..4) {
+        let port = Some(prng.below(6) as u32);
+        let session = match prng.below(6) {
+            0 => continue,
+            1 => MirrorSession { egress_port: port, truncate_bytes: 20, ..MirrorSession::default() },
+            2 => {
+                MirrorSession { multicast_group: Some(1 + prng.below(4) as u32), ..MirrorSession::default() }
+            }
+            _ => MirrorSession { egress_port: port, ..MirrorSession::default() },
+        };
+        for side in sides {
+            side.switch().set_mirror(id, session.clone()).expect("a session");
+        }
+    }
+}
+
 /// Meters of an array that are set and compared.
 const SEEN_METERS: u32 = 64;
 
@@ -339,6 +362,7 @@ fn one(
     }
     sums.entries += populate(program, [&left, &right], &vectors, prng);
     make_groups([&left, &right], prng);
+    make_sessions(program, [&left, &right], prng);
     for round in 0..rounds {
         let mut packet = match round {
             // One packet of every length.
