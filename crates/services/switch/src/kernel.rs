@@ -582,7 +582,8 @@ impl Kernel {
                     [half(0), half(4)]
                 };
                 let ([a, b], [c, d]) = (halves(one), halves(other));
-                let list = request / barewire_p4_ebpf::SESSIONS | self.epoch << maps::again::EPOCH_SHIFT;
+                let list = request / barewire_p4_ebpf::SESSIONS;
+                let list = list | (self.epoch << maps::again::EPOCH_SHIFT);
                 program.test_run_marked(bytes, mark, [a, b, c, d, list])?
             }
         };
