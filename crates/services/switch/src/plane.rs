@@ -180,14 +180,14 @@ impl Plane {
 
     /// The same for one that the kernel's program has worked on.
     fn receive_tagged(&mut self, now: Instant, port: u32, tag: Tag, mut frame: Frame) {
-        // A controller has no card that would finish a checksum.
-        if !finish_checksum(&mut frame) {
-            return self.datapath.drop_now(DropReason::UnfinishedChecksum);
-        }
         let Some(context) = tag.take_from(&mut frame) else {
             return self.datapath.drop_now(DropReason::Truncated);
         };
         if context == 0 {
+            // A controller has no card that would finish a checksum.
+            if !finish_checksum(&mut frame) {
+                return self.datapath.drop_now(DropReason::UnfinishedChecksum);
+            }
             return match self.datapath.config().cpu_port {
                 Some(cpu) => Output::push(&mut self.ports, cpu, frame),
                 None => self.datapath.drop_now(DropReason::UnknownPort),

@@ -114,7 +114,7 @@ impl Datapath {
         if self.idle {
             return self.drop(DropReason::NoProgram);
         }
-        if !finish_checksum(&mut frame) {
+        if !self.config.pass_offloads && !finish_checksum(&mut frame) {
             return self.drop(DropReason::UnfinishedChecksum);
         }
         let mut phv = self.blank(frame.len());

@@ -118,3 +118,26 @@ fn a_later_round_may_need_user_space() {
         assert_eq!(sides[1].failures, Vec::<String>::new());
     }
 }
+
+/// What another program of the switch kept for a packet is not taken.
+#[test]
+fn a_context_is_one_programs() {
+    if !may_load() {
+        return;
+    }
+    let [_, mut side] = sides(&from_source(ROUNDS), false);
+    let kernel = side.plane().kernel.as_mut().expect("the kernel has it");
+    kernel.set_epoch(7);
+    let of = |epoch: u32, len: usize| {
+        let mut bytes = vec![0; len];
+        bytes[..4].copy_from_slice(&3_u32.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&(1 | (epoch << 8)).to_ne_bytes());
+        bytes
+    };
+    let len = kernel.context_len();
+    // How it goes round, and the words of a byte and of a hundred bits.
+    assert_eq!(len, 8 * (1 + 1 + 2));
+    let found = kernel.context(&of(7, len)).expect("it is this program's");
+    assert_eq!((found.request, found.epoch), (3, 7));
+    assert_eq!([of(8, len), of(7, len - 8), of(7, len + 8)].map(|bytes| kernel.context(&bytes)), [None; 3]);
+}
