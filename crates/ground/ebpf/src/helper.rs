@@ -49,6 +49,8 @@ pub mod skb {
     pub const PROTOCOL: i16 = 16;
     pub const VLAN_PRESENT: i16 = 20;
     pub const IFINDEX: i16 = 40;
+    /// Twenty bytes that go with a packet from one program to the next.
+    pub const CB: i16 = 48;
     pub const DATA: i16 = 76;
     pub const DATA_END: i16 = 80;
     /// Bytes of payload in each packet that is to be cut from this one; 0: it is not to be cut.

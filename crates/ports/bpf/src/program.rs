@@ -1,7 +1,7 @@
 //! Programs: loading, what the verifier says, runs without an interface.
 
 use crate::sys;
-use barewire_ebpf::Insn;
+use barewire_ebpf::{Insn, helper};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -173,6 +173,23 @@ impl Program {
     /// # Errors
     /// `EINVAL` for a packet that is too short or too long.
     pub fn test_run(&self, packet: &[u8], repeat: u32) -> io::Result<TestRun> {
+        self.run(packet, repeat, &[])
+    }
+
+    /// The same once, at tc, for a packet with a mark and something in its control block.
+    ///
+    /// # Errors
+    /// As [`Program::test_run`].
+    pub fn test_run_marked(&self, packet: &[u8], mark: u32, block: [u32; 5]) -> io::Result<TestRun> {
+        let mut context = [0; helper::skb::CB as usize + 20];
+        context[helper::skb::MARK as usize..][..4].copy_from_slice(&mark.to_ne_bytes());
+        for (to, word) in context[helper::skb::CB as usize..].chunks_exact_mut(4).zip(block) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        self.run(packet, 1, &context)
+    }
+
+    fn run(&self, packet: &[u8], repeat: u32, context: &[u8]) -> io::Result<TestRun> {
         let mut out = vec![0_u8; packet.len() + 512];
         let mut attr = sys::Run {
             prog_fd: self.fd.as_raw_fd() as u32,
@@ -181,9 +198,11 @@ impl Program {
             data_in: packet.as_ptr() as u64,
             data_out: out.as_mut_ptr() as u64,
             repeat,
+            ctx_size_in: context.len() as u32,
+            ctx_in: if context.is_empty() { 0 } else { context.as_ptr() as u64 },
             ..sys::Run::default()
         };
-        // SAFETY: the packet is read, `out` written as far as `data_size_out` says; both live across the call.
+        // SAFETY: packet and context are read, `out` written as far as `data_size_out` says; all live across the call.
         unsafe { sys::bpf(sys::PROG_TEST_RUN, &mut attr)? };
         out.truncate(attr.data_size_out as usize);
         Ok(TestRun { verdict: attr.retval, packet: out, nanos: attr.duration })

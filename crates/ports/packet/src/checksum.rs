@@ -71,15 +71,25 @@ pub const TAG_LEN: usize = 32;
 /// See [`TAG_LEN`].
 pub const TAG_TYPE: [u8; 2] = [0x88, 0xb5];
 
+/// Where in such a tag stands, in two bytes, how much of the switch's own follows it.
+pub const TAG_CONTEXT: usize = 14;
+/// The most of that.
+pub const MAX_CONTEXT: usize = 128;
+
+/// How long the tag at the beginning of these bytes is, with what follows it.
+pub fn tag_len(tag: &[u8]) -> Option<usize> {
+    let tag = tag.get(..TAG_LEN).filter(|tag| tag[12..14] == TAG_TYPE)?;
+    let context = usize::from(u16::from_be_bytes([tag[TAG_CONTEXT], tag[TAG_CONTEXT + 1]]));
+    (context <= MAX_CONTEXT).then_some(TAG_LEN + context)
+}
+
 /// Finds the transport header of the frame that stands behind such a tag; a VLAN tag that had come beside the frame may be in it.
 pub fn behind_tag(frame: &[u8]) -> Option<Transport> {
-    let kind_at = |at: usize| frame.get(at..at + 2);
-    let is_tag = |at: usize| kind_at(at) == Some(&TAG_TYPE[..]);
-    let vlan = matches!(kind_at(12), Some([0x81, 0x00] | [0x88, 0xa8]));
-    let len = match (is_tag(12), vlan && is_tag(16)) {
-        (true, _) => TAG_LEN,
-        (_, true) => TAG_LEN + 4,
-        _ => return None,
+    let vlan = matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]));
+    let len = match tag_len(frame) {
+        Some(len) => len,
+        None if vlan => tag_len(frame.get(4..)?)? + 4,
+        None => return None,
     };
     let found = transport(frame.get(len..)?)?;
     Some(Transport { start: found.start.checked_add(len as u16)?, ..found })
@@ -166,6 +176,12 @@ mod tests {
         frame[12..14].copy_from_slice(&TAG_TYPE);
         assert_eq!(behind_tag(&frame), Some(Transport { start: 66, offset: 6, pseudo: 0x141f }));
         assert_eq!((transport(&frame), behind_tag(&frame[..40]), behind_tag(&[])), (None, None, None));
+        // With something between them.
+        frame[TAG_CONTEXT + 1] = 8;
+        frame.splice(TAG_LEN..TAG_LEN, [0xa5; 8]);
+        assert_eq!(behind_tag(&frame), Some(Transport { start: 74, offset: 6, pseudo: 0x141f }));
+        frame[TAG_CONTEXT] = 1;
+        assert_eq!(behind_tag(&frame), None, "more than there may be");
     }
 
     #[test]

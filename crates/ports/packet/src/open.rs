@@ -1,7 +1,7 @@
 //! Opening: from what was asked for to a socket that is bound, with its rings.
 
 use crate::calls::{Inbox, Outbox};
-use crate::checksum::TAG_LEN;
+use crate::checksum::{MAX_CONTEXT, TAG_LEN};
 use crate::config::{PacketConfig, StampBy};
 use crate::interface::Interface;
 use crate::outgoing::{ETH_LEN, VLAN_LEN};
@@ -79,7 +79,7 @@ fn most(frame: u32) -> u32 {
 /// The same of a received one, which a switch's program in the kernel may have put its tag before. Whether chunks have room for that, too,
 /// is for the switch to see to.
 fn most_received(frame: u32) -> u32 {
-    most(frame).saturating_add(TAG_LEN as u32)
+    most(frame).saturating_add((TAG_LEN + MAX_CONTEXT) as u32)
 }
 
 impl Opening<'_> {

@@ -1,7 +1,7 @@
 //! The port at work: bursts in, bursts out.
 
 use crate::calls::{Arrival, Inbox, Outbox};
-use crate::checksum::{self, TAG_LEN, TAG_TYPE};
+use crate::checksum;
 use crate::config::{PacketConfig, StampBy};
 use crate::outgoing::{self, ETH_LEN, VLAN_LEN};
 use crate::ring::{Header, Ring, TX_DATA_AT};
@@ -563,9 +563,9 @@ fn beyond(frame: &[u8]) -> usize {
         Some([0x81, 0x00] | [0x88, 0xa8]) => VLAN_LEN as usize,
         _ => 0,
     };
-    match frame.split_at_checked(TAG_LEN) {
-        Some((tag, inner)) if tag[12..14] == TAG_TYPE => TAG_LEN + vlan(inner),
-        _ => vlan(frame),
+    match checksum::tag_len(frame).and_then(|len| Some((len, frame.get(len..)?))) {
+        Some((len, inner)) => len + vlan(inner),
+        None => vlan(frame),
     }
 }
 
@@ -694,6 +694,7 @@ impl std::fmt::Debug for PacketPort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::{TAG_CONTEXT, TAG_LEN, TAG_TYPE};
 
     #[test]
     fn tags_make_frames_longer() {
@@ -706,6 +707,9 @@ mod tests {
         };
         assert_eq!([beyond(&plain), beyond(&vlan)], [0, 4]);
         assert_eq!([beyond(&tag(&plain)), beyond(&tag(&vlan)), beyond(&tag(&[]))], [32, 36, 32]);
+        let mut with_context = tag(&[&[0; 24], &vlan[..]].concat());
+        with_context[TAG_CONTEXT + 1] = 24;
+        assert_eq!([beyond(&with_context), beyond(&with_context[..50])], [60, 0]);
         assert_eq!([beyond(&frame(TAG_TYPE)[..20]), beyond(&[0; 14])], [0, 0], "too short for one");
     }
 }

@@ -5,7 +5,7 @@ use crate::{Reason, Target};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
     ActionId, BinaryOp, CalcInput, Expr, FieldId, FieldRef, HashAlgorithm, HashSource, HeaderRef, KeySource,
-    NextNode, Node, NodeId, ParserOp, Pipeline, Program, Stmt,
+    NextNode, Node, NodeId, ParserOp, Pipeline, Program, Stmt, Written,
 };
 use num_traits::Zero;
 use std::collections::BTreeSet;
@@ -120,7 +120,12 @@ pub(crate) fn differ(program: &Program, target: &Target) -> Result<Copies, &'sta
     let readers: Vec<usize> = (0..nodes.len()).filter(|at| reads(target.egress_port, &nodes[*at])).collect();
     match readers[..] {
         [] => Ok(Copies::Same),
-        [only] if drops_the_one_back(program, target, ingress, egress, only) => Ok(Copies::NotBack),
+        // A later round does not know by which port the packet came.
+        [only]
+            if !crate::again::any(program) && drops_the_one_back(program, target, ingress, egress, only) =>
+        {
+            Ok(Copies::NotBack)
+        }
         _ => Err(port),
     }
 }
@@ -212,32 +217,16 @@ fn is_the_way_in(program: &Program, target: &Target, ingress: &Pipeline, field: 
 fn may_write(program: &Program, stmt: &Stmt, field: FieldId) -> bool {
     // Which element of a stack it is, or which member of a union, is not looked at: metadata is neither.
     let somewhere = program.headers.get(field.header.at()).is_none_or(|header| !header.metadata);
-    let header = |at: &HeaderRef| match at {
-        HeaderRef::Header(id) => *id == field.header,
-        _ => somewhere,
-    };
-    match stmt {
-        Stmt::Assign { dst, .. }
-        | Stmt::AssignVarbit { dst, .. }
-        | Stmt::RegisterRead { dst, .. }
-        | Stmt::Random { dst, .. }
-        | Stmt::Hash { dst, .. }
-        | Stmt::Meter { dst: Some(dst), .. }
-        | Stmt::ChecksumGet { dst, .. }
-        | Stmt::ChecksumVerify { dst, .. }
-        | Stmt::ChecksumGetState { dst, .. } => dst.fixed().map_or(somewhere, |dst| dst == field),
-        Stmt::MarkToDrop { egress_spec, mcast_grp } => [*egress_spec, *mcast_grp].contains(&Some(field)),
-        Stmt::CopyHeader { dst, .. } => header(dst),
-        Stmt::SetValid(at) | Stmt::SetInvalid(at) => header(at),
-        Stmt::CopyUnion { .. }
-        | Stmt::CopyStack { .. }
-        | Stmt::CopyUnionStack { .. }
-        | Stmt::Push { .. }
-        | Stmt::Pop { .. }
-        | Stmt::PushUnions { .. }
-        | Stmt::PopUnions { .. } => somewhere,
-        _ => false,
-    }
+    let mut may = false;
+    stmt.writes(&mut |written| {
+        may |= match written {
+            Written::Field(dst) => dst.fixed().map_or(somewhere, |dst| dst == field),
+            Written::Request(dst) => dst == field,
+            Written::Header(HeaderRef::Header(header)) => *header == field.header,
+            Written::Header(_) | Written::Union(_) | Written::Stack(_) | Written::UnionStack(_) => somewhere,
+        };
+    });
+    may
 }
 
 /// Whether something sets a multicast group, and its copies are made in the kernel.

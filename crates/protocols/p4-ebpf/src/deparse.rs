@@ -1,6 +1,7 @@
 //! The deparser: checksums, headers back in front of the payload, the packet cut where the program said.
 
 use crate::Reason;
+use crate::again::Kind;
 use crate::r#gen::{CTX, Gen, Made, TEMP, VECTOR};
 use crate::maps::drop_reason;
 use barewire_ebpf::{Alu, Bits, Cond, Reg, Size, helper};
@@ -23,6 +24,7 @@ impl Gen<'_> {
             return Ok(());
         }
         self.deparse_code(index)?;
+        self.go_again(Kind::Recirculate)?;
         self.forward();
         Ok(())
     }

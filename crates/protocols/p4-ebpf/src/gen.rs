@@ -3,6 +3,7 @@
 //! r6 is the context, r9 the vector, r8 the record of the running action. Expressions are computed in r0 to r4; r5 and r7 are
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
+use crate::again::Kind;
 use crate::copies::{Copies, made_here};
 use crate::cuts::Plan;
 use crate::leave::GROUP;
@@ -270,17 +271,10 @@ impl<'p> Gen<'p> {
         self.asm.exit();
         self.asm.place(out);
         self.asm.mov(VECTOR, Reg::R0);
-        let blank = self.shape.layout.new_phv();
-        for (word, value) in blank.words().iter().enumerate() {
-            let at = self.word(word as u32);
-            match i32::try_from(*value as i64) {
-                Ok(imm) => self.asm.store_imm(Size::D, VECTOR, at, imm),
-                Err(_) => {
-                    self.asm.wide(Reg::R1, *value);
-                    self.asm.store(Size::D, VECTOR, at, Reg::R1);
-                }
-            }
-        }
+        let (again, ready) = (self.asm.label(), self.asm.label());
+        self.jump_if_again(again);
+        self.is_clone();
+        self.blank();
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
         self.asm.load(Size::D, Reg::R1, Reg::R7, config::ALL_SLOW as i16);
         self.place = "every packet".to_owned();
@@ -296,22 +290,8 @@ impl<'p> Gen<'p> {
             self.asm.load(Size::D, Reg::R0, VECTOR, at);
             self.set_meta(field, Reg::R0)?;
         }
-        let at = self.slot(slot::DROP_PORT);
-        self.asm.store_imm(Size::D, VECTOR, at, self.target.drop_port as i32);
         if self.needs_time() {
-            let (fixed_time, done) = (self.asm.label(), self.asm.label());
-            self.asm.load(Size::D, Reg::R0, Reg::R7, config::FIXED_NOW_US as i16);
-            self.asm.jump_nonzero(Reg::R0, fixed_time);
-            self.asm.call(helper::KTIME_GET_NS);
-            self.asm.load(Size::D, Reg::R1, Reg::R7, config::STARTED_NS as i16);
-            self.asm.alu(Alu::Sub, Reg::R0, Reg::R1);
-            self.asm.alu_imm(Alu::Div, Reg::R0, 1000);
-            self.asm.jump(done);
-            self.asm.place(fixed_time);
-            self.asm.add_imm(Reg::R0, -1);
-            self.asm.place(done);
-            let at = self.slot(slot::NOW_US);
-            self.asm.store(Size::D, VECTOR, at, Reg::R0);
+            self.time();
             if let Some(field) = self.target.ingress_timestamp {
                 self.set_meta(field, Reg::R0)?;
             }
@@ -332,7 +312,41 @@ impl<'p> Gen<'p> {
             self.asm.load(Size::W, Reg::R0, Reg::R0, 0);
             self.set_meta(field, Reg::R0)?;
         }
-        Ok(())
+        self.begin_again(ready, again)
+    }
+
+    /// The vector as it is before a packet.
+    pub fn blank(&mut self) {
+        let blank = self.shape.layout.new_phv();
+        for (word, value) in blank.words().iter().enumerate() {
+            let at = self.word(word as u32);
+            match i32::try_from(*value as i64) {
+                Ok(imm) => self.asm.store_imm(Size::D, VECTOR, at, imm),
+                Err(_) => {
+                    self.asm.wide(Reg::R1, *value);
+                    self.asm.store(Size::D, VECTOR, at, Reg::R1);
+                }
+            }
+        }
+        let at = self.slot(slot::DROP_PORT);
+        self.asm.store_imm(Size::D, VECTOR, at, self.target.drop_port as i32);
+    }
+
+    /// `r0` = the time, which also goes to its slot. The configuration is in r7.
+    pub fn time(&mut self) {
+        let (fixed_time, done) = (self.asm.label(), self.asm.label());
+        self.asm.load(Size::D, Reg::R0, Reg::R7, config::FIXED_NOW_US as i16);
+        self.asm.jump_nonzero(Reg::R0, fixed_time);
+        self.asm.call(helper::KTIME_GET_NS);
+        self.asm.load(Size::D, Reg::R1, Reg::R7, config::STARTED_NS as i16);
+        self.asm.alu(Alu::Sub, Reg::R0, Reg::R1);
+        self.asm.alu_imm(Alu::Div, Reg::R0, 1000);
+        self.asm.jump(done);
+        self.asm.place(fixed_time);
+        self.asm.add_imm(Reg::R0, -1);
+        self.asm.place(done);
+        let at = self.slot(slot::NOW_US);
+        self.asm.store(Size::D, VECTOR, at, Reg::R0);
     }
 
     /// A frame's length, and whether every interface has room for it. Loses r1 and r2; the configuration is in r7.
@@ -415,7 +429,7 @@ impl<'p> Gen<'p> {
         self.set_meta(field, Reg::R0)
     }
 
-    fn needs_time(&self) -> bool {
+    pub fn needs_time(&self) -> bool {
         let set = |step: &Step| matches!(step, Step::Set(_, Operand::Slot(slot::NOW_US)));
         let stamps = self.shape.tables.iter().any(|table| table.hits.is_some());
         let meters = !self.program.meters.is_empty();
@@ -429,10 +443,17 @@ impl<'p> Gen<'p> {
         let steps = self.target.steps.clone();
         // Whether it is known where the packet goes.
         let mut kept = false;
+        // Where clones go on.
+        let (mut ingress, behind) = (true, self.asm.label());
         for step in &steps {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
-                Step::Run(pipeline) => self.pipeline(*pipeline),
+                Step::Run(pipeline) => {
+                    if std::mem::take(&mut ingress) {
+                        self.clone_to_egress(GROUP, behind).map_err(|reason| whole("clones", reason))?;
+                    }
+                    self.pipeline(*pipeline);
+                }
                 Step::Set(field, _)
                     if self.copies.is_some() && self.target.replica.is_some_and(|(f, _)| f == *field) =>
                 {
@@ -455,6 +476,19 @@ impl<'p> Gen<'p> {
                                 self.take_digest().map_err(|reason| whole("a digest", reason))?;
                                 continue;
                             }
+                            Operand::Slot(slot::RESUBMIT) => {
+                                self.go_again(Kind::Resubmit).map_err(|reason| whole("a step", reason))?;
+                                continue;
+                            }
+                            Operand::Slot(slot::CLONE) if !kept => {
+                                self.make_clone().map_err(|reason| whole("a step", reason))?;
+                                continue;
+                            }
+                            // It is deparsed first.
+                            Operand::Slot(slot::RECIRCULATE) => {
+                                self.keep_whole();
+                                continue;
+                            }
                             // Requests that the kernel never makes: those packets went to user space before.
                             Operand::Slot(_) => continue,
                             Operand::Field(field) if Some(*field) == self.target.mcast_grp => {
@@ -462,8 +496,14 @@ impl<'p> Gen<'p> {
                                 if self.copies.is_some() {
                                     self.operand(*value, Reg::R0)
                                         .map_err(|reason| whole("a step", reason))?;
-                                    let group = self.scratch(GROUP);
+                                    let (group, usual) = (self.scratch(GROUP), self.asm.label());
                                     self.asm.store(Size::D, VECTOR, group, Reg::R0);
+                                    self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, usual);
+                                    // What ingress asked for is not asked of its copies.
+                                    self.forget_request(Kind::Recirculate);
+                                    let cut = self.slot(slot::TRUNCATE);
+                                    self.asm.store_imm(Size::D, VECTOR, cut, 0);
+                                    self.asm.place(usual);
                                 }
                                 continue;
                             }
@@ -490,6 +530,7 @@ impl<'p> Gen<'p> {
                 }
                 Step::Keep(value) => {
                     kept = true;
+                    self.asm.place(behind);
                     self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
                     let at = self.shape.result as i16 + 16;
                     self.asm.store(Size::D, VECTOR, at, Reg::R0);

@@ -1,7 +1,7 @@
 //! How packets leave: by a port, in copies, to the controller, dropped, or to user space.
 
 use crate::copies::Copies;
-use crate::r#gen::{CTX, Gen, MIN_DEPTH, TEMP, TEMP2, VECTOR};
+use crate::r#gen::{CTX, Gen, MIN_DEPTH, TEMP2, VECTOR};
 use crate::maps::{self, TAG_LEN, config, drop_reason, fixed, targets, verdict};
 use crate::{Reason, SLOW_MARK};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
@@ -191,38 +191,15 @@ impl Gen<'_> {
     /// To the controller: as it would leave, behind a tag that the switch's socket knows it by. No helper of kernel 5.15 copies a packet
     /// of any length out of XDP for programs under our licence, and a socket has room for all of them and for the order they came in.
     fn tell_controller(&mut self) {
-        let no_room = self.dropped(drop_reason::NO_HEADROOM);
-        self.asm.mov(Reg::R1, CTX);
-        if self.is_tc() {
-            self.asm.mov_imm(Reg::R2, TAG_LEN as i32);
-            self.asm.mov_imm(Reg::R3, 0);
-            self.asm.call(helper::SKB_CHANGE_HEAD);
-        } else {
-            self.asm.mov_imm(Reg::R2, -(TAG_LEN as i32));
-            self.asm.call(helper::XDP_ADJUST_HEAD);
-        }
-        self.asm.jump_nonzero(Reg::R0, no_room);
-        let (data, data_end) = self.ends_of_packet();
-        self.asm.load(Size::W, Reg::R1, CTX, data);
-        self.asm.load(Size::W, Reg::R2, CTX, data_end);
-        self.asm.mov(Reg::R3, Reg::R1);
-        self.asm.add_imm(Reg::R3, TAG_LEN as i32);
-        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R3, Reg::R2, no_room);
-        // Addresses of nobody, the type, two bytes of nothing, the secret.
-        self.asm.store_imm(Size::D, Reg::R1, 0, 0);
-        self.asm.store_imm(Size::W, Reg::R1, 8, 0);
-        self.asm.store_imm(Size::W, Reg::R1, 12, i32::from(u16::from_ne_bytes(TAG_TYPE)));
-        self.asm.map_value(Reg::R3, fixed::CONFIG as i32, 0);
-        for word in 0..2 {
-            self.asm.load(Size::D, TEMP, Reg::R3, (config::TAG + 8 * word) as i16);
-            self.asm.store(Size::D, Reg::R1, (maps::TAG_SECRET + 8 * word) as i16, TEMP);
-        }
+        self.put_tag(0);
         self.account(0);
         self.come_up();
     }
 
     pub fn ends(&mut self) {
         let result = self.shape.result as i16;
+        // What goes to user space in a later round may find no room, too.
+        let _ = self.dropped(drop_reason::NO_HEADROOM);
         let drops = self.drops.clone();
         for (reason, label) in drops {
             self.asm.place(label);
@@ -247,13 +224,14 @@ impl Gen<'_> {
             self.asm.jump(user);
         }
         self.asm.place(user);
+        self.hand_on();
         self.asm.store_imm(Size::D, VECTOR, result, verdict::SLOW as i32);
         self.account(1);
         self.come_up();
     }
 
     /// On to the interface's socket of the switch.
-    fn come_up(&mut self) {
+    pub fn come_up(&mut self) {
         if self.is_tc() {
             // Sockets saw it already. So it comes in again, with a mark by which the switch's knows it.
             self.asm.mov_imm(Reg::R1, SLOW_MARK as i32);

@@ -9,13 +9,15 @@
 //! in registers or on the stack is short, and the verifier, which knows nothing of what is in maps, has one state where ways meet:
 //! it walks each instruction about once.
 //!
-//! A packet is handed over before anything has been counted, written or sent for it, so user space does the whole of it:
-//! `cuts` finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
+//! A packet is handed over before anything has been counted, written or sent for it in the round that it is in, so user space does the
+//! whole of that round (the only one of most packets; `again` has the others): `cuts` finds, for each effect, whether something lies behind it that only user space can do, and then hands over before
 //! the effect.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod again;
 mod calc;
+mod clones;
 mod copies;
 mod cuts;
 mod deparse;
@@ -32,6 +34,7 @@ mod pipeline;
 mod stmt;
 mod table;
 
+pub use again::{Context, Kind as AgainKind};
 pub use leave::{TAG_TYPE, tag};
 
 use barewire_ebpf::{Insn, MapSpec};
@@ -68,6 +71,12 @@ pub struct Target {
     pub egress_rid: Option<FieldId>,
     /// Where the packet's type goes, which is 0 for a usual packet, and that of a copy.
     pub replica: Option<(FieldId, u64)>,
+    /// The type of a clone of what came in.
+    pub cloned: u64,
+    /// The type of a packet that was resubmitted.
+    pub resubmitted: u64,
+    /// The type of one that was recirculated.
+    pub recirculated: u64,
     /// The port that means drop.
     pub drop_port: u32,
     /// Jumps of 32 bits may be used (kernel 6.6).
@@ -87,12 +96,17 @@ pub enum Reason {
     Overflow,
     /// Longer than the interfaces' frames: a segment that a card or another interface is to cut.
     TooLong,
+    /// It goes round more often than the kernel lets a program call itself.
+    Rounds,
+    /// A mirror session that is more than a port, or is not there.
+    Session,
 }
 
 impl Reason {
     /// Whether it is something of the program; otherwise it is of the moment, and may never come.
     pub fn is_of_the_program(&self) -> bool {
-        !matches!(self, Reason::Overflow | Reason::TooLong) && ![Reason::DEEP, Reason::TAGGED].contains(self)
+        !matches!(self, Reason::Overflow | Reason::TooLong | Reason::Rounds | Reason::Session)
+            && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
     /// A place in a packet that the verifier is not told of.
@@ -115,6 +129,8 @@ impl fmt::Display for Reason {
             Reason::Before(what) => write!(f, "comes before: {what}"),
             Reason::Overflow => f.write_str("a table does not fit its maps"),
             Reason::TooLong => f.write_str("longer than the interfaces' frames"),
+            Reason::Rounds => f.write_str("more rounds than the kernel makes"),
+            Reason::Session => f.write_str("a mirror session that is more than a port"),
         }
     }
 }
@@ -163,6 +179,10 @@ pub struct Compiled {
     pub multicasts: bool,
     /// But not one that would go back where the packet came from.
     pub not_back: bool,
+    /// Packets are resubmitted and recirculated in the kernel, at XDP.
+    pub rounds: bool,
+    /// Clones of what came in are made in the kernel, at tc.
+    pub clones: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -181,6 +201,12 @@ pub struct Form {
 /// The mark of packets that go to user space from tc: they come in again at their interface, where the switch's socket takes those alone.
 pub const SLOW_MARK: u32 = 0x6277_6b31;
 
+/// The mark of clones that come in again at tc; with a session's number in its low bits.
+pub const CLONE_MARK: u32 = 0x6278_0000;
+
+/// Numbers of mirror sessions are below this.
+pub const SESSIONS: u32 = 1 << 15;
+
 /// The most instructions that are loaded; the kernel's own limit is on those it walks through, a million.
 pub const MAX_INSNS: usize = 200_000;
 
@@ -198,6 +224,10 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     let made = copies::made_here(program, target);
     if made.is_some() {
         shape.add_groups();
+    }
+    let (rounds, clones) = (again::words(program, &shape.layout), clones::words(program, &shape.layout));
+    if rounds.is_some() || clones.is_some() {
+        shape.add_rounds(rounds, clones);
     }
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
@@ -225,6 +255,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Err(refusal) => (Err(refusal), shape),
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
+    let (rounds, clones) = (rounds.is_some(), clones.is_some() && tc.is_ok());
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
@@ -232,6 +263,8 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         slow: form.slow,
         multicasts,
         not_back,
+        rounds,
+        clones,
         registers,
         tc,
     })

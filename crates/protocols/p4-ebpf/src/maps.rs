@@ -14,15 +14,21 @@
 //! meter M    array of locked values: whether it is configured, and the buckets of its rates; of an entry's meter at handle + 1
 //! digests    ring buffer: the number of a learn list, and a sample
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
+//! programs   array: the program itself, for packets that go round again
+//! mirrors    hash, for tc: mirror session -> port
 //! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
+//! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
 //! ```
 //! A record is words: the action's number plus 1 in the low half of the first (with [`MEMBER`]: a member of the profile), the
 //! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out.
 
 use barewire_ebpf::{MapKind, MapSpec};
-use barewire_p4::ir::{MatchKind, Program, Table, TableActions, TableKind};
+use barewire_p4::ir::{
+    MatchKind, Program, Table, TableActions, TableKind, TransitionMatch, ValueSet, ValueSetId,
+};
 use barewire_p4::key::{KeyLayout, arg_words};
 use barewire_p4::phv::Layout;
+use num_bigint::BigUint;
 
 /// In a record's low half: what follows is the number of a member of the table's profile.
 pub const MEMBER: u32 = 1 << 31;
@@ -57,6 +63,24 @@ pub mod verdict {
     pub const COPIES: u64 = 4;
     /// To the controller, behind a tag, by the port in the second word.
     pub const CONTROLLER: u64 = 5;
+    /// To user space in a later round, behind a tag and a context.
+    pub const AGAIN: u64 = 6;
+}
+
+/// Words behind the vector's keys, for packets that go round again.
+pub mod again {
+    /// Not 0: the program was called by itself, at XDP.
+    pub const MARK: u32 = 0;
+    /// Not 0: this is not a packet's first round, or it is a clone.
+    pub const ROUND: u32 = 1;
+    /// The context: the request in the first half, its kind in the second one; when it leaves, with the program's number above the kind.
+    pub const HEAD: u32 = 2;
+    /// Bits of the kind.
+    pub const EPOCH_SHIFT: u32 = 8;
+    /// Not 0: a clone was made, at tc (for tests, which make it themselves).
+    pub const CLONED: u32 = 3;
+    /// The fields that go with the packet.
+    pub const KEPT: u32 = 4;
 }
 
 /// Why packets are dropped.
@@ -85,8 +109,10 @@ pub mod config {
     pub const CPU_PORT: u32 = 32;
     /// Sixteen bytes that nobody else knows, for what goes there.
     pub const TAG: u32 = 40;
+    /// The number of this program among those of the switch, shifted to where it stands in a context ([`super::again::EPOCH_SHIFT`]).
+    pub const EPOCH: u32 = 56;
     /// Bytes of the value.
-    pub const LEN: u32 = 56;
+    pub const LEN: u32 = 64;
 }
 
 /// Offsets in the values of `targets`.
@@ -178,6 +204,56 @@ impl TableShape {
     }
 }
 
+/// How one parser value set is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetShape {
+    /// Words of each part of a value.
+    pub words: Vec<u32>,
+    /// By the masks that transitions look at it by (none: whole values): the map of its values under that mask.
+    pub by_mask: Vec<(Option<Vec<BigUint>>, usize)>,
+}
+
+impl SetShape {
+    /// A value's words under a mask, as they stand in the map's key: part by part, the least significant first.
+    pub fn key(&self, value: &[BigUint], mask: Option<&[BigUint]>) -> Vec<u8> {
+        let digit = |n: &BigUint, word: u32| n.iter_u64_digits().nth(word as usize).unwrap_or(0);
+        let mut key = Vec::new();
+        for (part, words) in self.words.iter().enumerate() {
+            for word in 0..*words {
+                let mask = mask.map_or(u64::MAX, |mask| mask.get(part).map_or(0, |mask| digit(mask, word)));
+                let value = value.get(part).map_or(0, |value| digit(value, word));
+                key.extend((value & mask).to_ne_bytes());
+            }
+        }
+        key
+    }
+}
+
+/// What packets that go round again need, and clones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgainShape {
+    /// Where [`again`] lies in the vector.
+    pub at: u32,
+    /// Words of fields that go with a packet, at most.
+    pub words: u32,
+    /// The array whose only element is the program itself, at XDP, where packets go round.
+    pub programs: Option<usize>,
+    /// Mirror session -> port, at tc, where clones are made.
+    pub mirrors: Option<usize>,
+}
+
+impl AgainShape {
+    /// Where a word of [`again`] lies.
+    pub fn word(&self, word: u32) -> i16 {
+        (self.at + 8 * word) as i16
+    }
+
+    /// Bytes of a context.
+    pub fn context(&self) -> u32 {
+        8 * (1 + self.words)
+    }
+}
+
 /// All of a program's maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
@@ -205,12 +281,16 @@ pub struct Shape {
     pub members: Vec<usize>,
     /// Profiles with selectors: places of groups.
     pub groups: Vec<Option<usize>>,
+    /// Parser value sets.
+    pub value_sets: Vec<SetShape>,
     /// Digests, where the program has any.
     pub ring: Option<usize>,
     /// For XDP: multicast group -> device map of its copies, where copies are made here.
     pub broadcast: Option<usize>,
     /// For tc: multicast group -> how many copies, and their interfaces.
     pub copies: Option<usize>,
+    /// For packets that go round again.
+    pub again: Option<AgainShape>,
     /// Tables of CRCs that the code looks into, by what they are of.
     pub crc: Vec<(barewire_p4::ir::CrcParameters, u32)>,
 }
@@ -238,6 +318,14 @@ pub const DIGEST_LOST: u32 = TOO_LONG + 1;
 pub const STATISTICS: u32 = DIGEST_LOST + 1;
 /// Bytes before a packet for the controller.
 pub const TAG_LEN: u32 = 32;
+/// The most words of fields that go round with a packet.
+pub const MAX_KEPT: u32 = 15;
+/// The most words of fields that go with a clone.
+pub const MAX_CLONE_KEPT: u32 = 2;
+/// The most bytes of a context, which stands behind the tag of a packet that user space takes in a later round.
+pub const MAX_CONTEXT: u32 = 8 * (1 + MAX_KEPT);
+/// Where in the tag its length is, in the network's order.
+pub const TAG_CONTEXT: u32 = 14;
 /// Where in them the secret is.
 pub const TAG_SECRET: u32 = 16;
 /// Bytes of the ring buffer of digests.
@@ -346,6 +434,8 @@ impl Shape {
                 add(MapSpec { lock: true, ..array(&meter.name, meter::bytes(meter.rate_count), entries) })
             })
             .collect();
+        let sets = program.value_sets.iter().enumerate();
+        let value_sets = sets.map(|(at, set)| set_shape(program, at.into(), set, &mut add)).collect();
         let ring = (!program.learn_lists.is_empty())
             .then(|| add(map("digests", MapKind::RingBuf, 0, 0, RING_BYTES)));
         maps[fixed::DEFAULTS].value = default_at.max(8);
@@ -362,11 +452,27 @@ impl Shape {
             meters,
             members,
             groups,
+            value_sets,
             ring,
             broadcast: None,
             copies: None,
+            again: None,
             crc: Vec::new(),
         }
+    }
+
+    /// With what packets need that go round again, and clones: so many words of fields go along, where there are any.
+    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>) {
+        let mut add = |spec: MapSpec| {
+            self.maps.push(spec);
+            self.maps.len() - 1
+        };
+        let programs = rounds.map(|_| add(map("programs", MapKind::ProgArray, 4, 4, 1)));
+        let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
+        let words = rounds.max(clones).unwrap_or(0);
+        self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
+        self.vector_bytes += 8 * (again::KEPT + words);
+        self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
     /// With maps for the copies of multicast groups.
@@ -377,6 +483,35 @@ impl Shape {
         self.maps.push(map("copies", MapKind::Hash, 4, COPIES_LEN, MAX_GROUPS));
         self.copies = Some(self.maps.len() - 1);
     }
+}
+
+/// Values of a set that does not say how many it holds.
+const SET_VALUES: u32 = 1 << 16;
+
+fn set_shape(
+    program: &Program,
+    id: ValueSetId,
+    set: &ValueSet,
+    add: &mut impl FnMut(MapSpec) -> usize,
+) -> SetShape {
+    let words: Vec<u32> = set.widths.iter().map(|width| width.div_ceil(64).max(1)).collect();
+    let key = 8 * words.iter().sum::<u32>();
+    let most = if set.max_size == 0 { SET_VALUES } else { set.max_size };
+    let mut shape = SetShape { words, by_mask: Vec::new() };
+    let states = program.parsers.iter().flat_map(|parser| &parser.states);
+    for transition in states.flat_map(|state| &state.transitions) {
+        let TransitionMatch::ValueSet(wanted, mask) = &transition.when else { continue };
+        if *wanted != id || key == 0 || key > MAX_KEY || shape.by_mask.iter().any(|(known, _)| known == mask)
+        {
+            continue;
+        }
+        let name = set.name.rsplit('.').next().unwrap_or(&set.name);
+        let name = if mask.is_some() { format!("{name}.{}", shape.by_mask.len()) } else { name.to_owned() };
+        // New values come before the ones that they replace go.
+        let map = add(map(&name, MapKind::Hash, key, 4, entries_of(most.saturating_mul(2))));
+        shape.by_mask.push((mask.clone(), map));
+    }
+    shape
 }
 
 fn entries_of(max_size: u32) -> u32 {

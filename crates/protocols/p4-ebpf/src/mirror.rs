@@ -4,12 +4,12 @@
 //! and its key before its mask.
 
 use crate::maps::{
-    GROUP, GROUP_LEN, MAX_GROUP_PLACES, MAX_MASKS, MEMBER, Shape, TableShape, config, fixed, mask_bytes,
-    meter,
+    GROUP, GROUP_LEN, MAX_GROUP_PLACES, MAX_MASKS, MEMBER, Shape, TableShape, again, config, fixed,
+    mask_bytes, meter,
 };
 use barewire_ebpf::MapKind;
 use barewire_p4::ir::{
-    ActionCall, CounterId, MatchKind, MeterId, ProfileId, Program, RegisterId, TableId, TableKind,
+    ActionCall, CounterId, MatchKind, MeterId, ProfileId, Program, RegisterId, TableId, TableKind, ValueSetId,
 };
 use barewire_p4::key::{MatchParam, arg_words};
 use barewire_p4_state::TableAction;
@@ -62,12 +62,21 @@ struct TableMirror {
     full: bool,
 }
 
+/// A parser value set.
+#[derive(Default)]
+struct SetMirror {
+    values: BTreeSet<Vec<BigUint>>,
+    /// Map and key of each element, with how many values have it: under a mask several may be the same.
+    elements: BTreeMap<(usize, Vec<u8>), u32>,
+}
+
 /// The mirror of one program's state.
 pub struct Mirror {
     program: Arc<Program>,
     shape: Shape,
     tables: Vec<TableMirror>,
     defaults: Vec<u8>,
+    sets: Vec<SetMirror>,
     /// Places in the map of each group of each profile: more than are in use, as a packet may still look at them.
     places: BTreeMap<(usize, u32), u32>,
     /// What `config` holds.
@@ -120,11 +129,13 @@ impl Mirror {
     pub fn new(program: Arc<Program>, shape: Shape) -> Mirror {
         let tables = shape.tables.iter().map(|_| TableMirror::default()).collect();
         let defaults = vec![0; shape.maps[fixed::DEFAULTS].value as usize];
+        let sets = shape.value_sets.iter().map(|_| SetMirror::default()).collect();
         Mirror {
             program,
             shape,
             tables,
             defaults,
+            sets,
             places: BTreeMap::new(),
             config: [0; (config::LEN / 8) as usize],
             gave_up: false,
@@ -173,6 +184,18 @@ impl Mirror {
         {
             *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
         }
+        self.write_config(out);
+    }
+
+    /// Say to which port a mirror session's clones go; none for one that is more than a port, or is not there.
+    pub fn set_session(&mut self, session: u32, port: Option<u32>, out: &mut Vec<MapOp>) {
+        let Some(map) = self.shape.again.and_then(|again| again.mirrors) else { return };
+        out.push(MapOp { map, key: word32(session), value: port.map(word32) });
+    }
+
+    /// Say which of the switch's programs this is, for packets that user space takes in a later round.
+    pub fn set_epoch(&mut self, epoch: u32, out: &mut Vec<MapOp>) {
+        self.config[(config::EPOCH / 8) as usize] = u64::from(epoch << again::EPOCH_SHIFT);
         self.write_config(out);
     }
 
@@ -527,6 +550,52 @@ impl Mirror {
     /// Take a profile's member away: what names it runs no action.
     pub fn remove_member(&mut self, profile: ProfileId, member: u32, out: &mut Vec<MapOp>) {
         out.push(MapOp { map: self.shape.members[profile.at()], key: word32(member), value: None });
+    }
+
+    /// Add a value to a parser value set.
+    pub fn add_to_set(&mut self, set: ValueSetId, value: &[BigUint], out: &mut Vec<MapOp>) {
+        let (mirror, shape) = (&mut self.sets[set.at()], &self.shape.value_sets[set.at()]);
+        if !mirror.values.insert(value.to_vec()) {
+            return;
+        }
+        for (mask, map) in &shape.by_mask {
+            let key = shape.key(value, mask.as_deref());
+            let users = mirror.elements.entry((*map, key.clone())).or_default();
+            *users += 1;
+            if *users == 1 {
+                out.push(MapOp { map: *map, key, value: Some(word32(1)) });
+            }
+        }
+    }
+
+    /// Take a value out of a parser value set.
+    pub fn remove_from_set(&mut self, set: ValueSetId, value: &[BigUint], out: &mut Vec<MapOp>) {
+        let (mirror, shape) = (&mut self.sets[set.at()], &self.shape.value_sets[set.at()]);
+        if !mirror.values.remove(value) {
+            return;
+        }
+        for (mask, map) in &shape.by_mask {
+            let element = (*map, shape.key(value, mask.as_deref()));
+            let Some(users) = mirror.elements.get_mut(&element) else { continue };
+            *users -= 1;
+            if *users == 0 {
+                mirror.elements.remove(&element);
+                out.push(MapOp { map: *map, key: element.1, value: None });
+            }
+        }
+    }
+
+    /// Put these values in the place of all of a parser value set. Those that stay are there all the time.
+    pub fn replace_set(&mut self, set: ValueSetId, values: &[Vec<BigUint>], out: &mut Vec<MapOp>) {
+        let wanted: BTreeSet<&Vec<BigUint>> = values.iter().collect();
+        let gone: Vec<_> =
+            self.sets[set.at()].values.iter().filter(|v| !wanted.contains(v)).cloned().collect();
+        for value in values {
+            self.add_to_set(set, value, out);
+        }
+        for value in gone {
+            self.remove_from_set(set, &value, out);
+        }
     }
 
     /// Set a register.

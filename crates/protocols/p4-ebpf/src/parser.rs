@@ -10,9 +10,11 @@ use crate::r#gen::{CTX, Gen, Made, POOL, ParserPlace, TEMP, TEMP2, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
-    Expr, FieldId, HeaderId, HeaderRef, Parser, ParserOp, ParserState, StateId, TransitionMatch, Width,
+    Expr, FieldId, HeaderId, HeaderRef, Parser, ParserOp, ParserState, StateId, TransitionMatch, ValueSetId,
+    Width,
 };
 use barewire_p4::phv::{Place, slot};
+use num_bigint::BigUint;
 use num_traits::Zero;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -176,8 +178,7 @@ impl Gen<'_> {
                 TransitionMatch::Masked(cases) => {
                     for ((first, words), (value, mask)) in parts.iter().zip(cases) {
                         for word in 0..*words {
-                            let digit =
-                                |n: &num_bigint::BigUint| n.iter_u64_digits().nth(word as usize).unwrap_or(0);
+                            let digit = |n: &BigUint| n.iter_u64_digits().nth(word as usize).unwrap_or(0);
                             let (value, mask) = (digit(value), digit(mask));
                             if mask == 0 {
                                 if value != 0 {
@@ -200,7 +201,10 @@ impl Gen<'_> {
                         }
                     }
                 }
-                TransitionMatch::ValueSet(..) => return Err(Reason::No("parser value sets")),
+                TransitionMatch::ValueSet(set, mask) => {
+                    self.value_set(*set, mask.as_deref(), at - KEY)?;
+                    self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, other);
+                }
                 TransitionMatch::Default => {}
             }
             let to = match transition.next {
@@ -230,6 +234,34 @@ impl Gen<'_> {
         }
         let none = self.fault(self.errors.no_match)?;
         self.asm.jump(none);
+        Ok(())
+    }
+
+    /// `r0` = 0 if the key, so many words of scratch, is not in a set.
+    fn value_set(&mut self, set: ValueSetId, mask: Option<&[BigUint]>, words: u32) -> Made {
+        let shape = self.shape.value_sets[set.at()].clone();
+        let known = shape.by_mask.iter().find(|(known, _)| known.as_deref() == mask);
+        let Some((_, map)) = known.filter(|_| words == shape.words.iter().sum::<u32>()) else {
+            return Err(Reason::No("a value set of no parts"));
+        };
+        let Some(mask) = mask else {
+            let key = self.shape.scratch + 8 * KEY;
+            self.lookup(*map, key);
+            return Ok(());
+        };
+        let key = self.shape.key_at;
+        let bits = shape.words.iter().zip(mask).flat_map(|(words, mask)| {
+            (0..*words as usize).map(|word| mask.iter_u64_digits().nth(word).unwrap_or(0))
+        });
+        for (word, bits) in bits.enumerate() {
+            let from = self.scratch(KEY + word as u32);
+            self.asm.load(Size::D, Reg::R0, VECTOR, from);
+            if bits != u64::MAX {
+                self.and_constant(Reg::R0, bits);
+            }
+            self.asm.store(Size::D, VECTOR, (key + 8 * word as u32) as i16, Reg::R0);
+        }
+        self.lookup(*map, key);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! Statements.
 
 use crate::Reason;
+use crate::again::Kind;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, POOL, TEMP, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
@@ -13,7 +14,11 @@ impl Gen<'_> {
     pub fn effect(stmt: &Stmt) -> bool {
         matches!(
             stmt,
-            Stmt::Count { .. } | Stmt::Meter { .. } | Stmt::RegisterWrite { .. } | Stmt::Digest { .. }
+            Stmt::Count { .. }
+                | Stmt::Meter { .. }
+                | Stmt::RegisterWrite { .. }
+                | Stmt::Digest { .. }
+                | Stmt::CloneIngress { .. }
         )
     }
 
@@ -154,11 +159,10 @@ impl Gen<'_> {
                 self.meter(*meter, index, precolor.as_ref(), dst.as_ref())
             }
             Stmt::Digest { list } => self.digest(*list),
-            Stmt::CloneIngress { .. } | Stmt::CloneEgress { .. } => {
-                Err(Reason::No("clones, each of which goes through egress by itself"))
-            }
-            Stmt::Resubmit { .. } => Err(Reason::No("resubmission")),
-            Stmt::Recirculate { .. } => Err(Reason::No("recirculation")),
+            Stmt::CloneIngress { session, fields } => self.ask_clone(session, *fields),
+            Stmt::CloneEgress { .. } => Err(Reason::No("clones of what leaves egress")),
+            Stmt::Resubmit { fields } => self.ask_again(Kind::Resubmit, *fields),
+            Stmt::Recirculate { fields } => self.ask_again(Kind::Recirculate, *fields),
             Stmt::Log { .. } => Err(Reason::No("log messages")),
             Stmt::AssignVarbit { .. } => Err(Reason::No("assignment of varbit fields")),
             Stmt::CopyUnion { .. }

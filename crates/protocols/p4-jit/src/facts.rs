@@ -2,7 +2,7 @@
 
 use barewire_p4::ir::{
     CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, KeySource, ListItem, Node, ParserOp,
-    Program, Stmt, UnionRef,
+    Program, StackId, Stmt, UnionRef, UnionStackId, Written,
 };
 use std::collections::BTreeSet;
 
@@ -141,84 +141,44 @@ impl Writes<'_> {
         }
     }
 
+    fn stack(&mut self, stack: StackId) {
+        self.many(&self.program.stacks[stack.at()].elements);
+    }
+
+    fn union_stack(&mut self, stack: UnionStackId) {
+        for union in &self.program.union_stacks[stack.at()].elements {
+            self.many(&self.program.unions[union.at()].members);
+        }
+    }
+
     fn header(&mut self, header: &HeaderRef) {
-        let program = self.program;
         match header {
             HeaderRef::Header(id) => self.one(*id),
             HeaderRef::StackNext(stack) | HeaderRef::StackLast(stack) | HeaderRef::StackElement(stack, _) => {
-                self.many(&program.stacks[stack.at()].elements);
+                self.stack(*stack);
             }
             HeaderRef::UnionStackNext(stack, _)
             | HeaderRef::UnionStackLast(stack, _)
-            | HeaderRef::UnionStackElement(stack, ..) => {
-                for union in &program.union_stacks[stack.at()].elements {
-                    self.many(&program.unions[union.at()].members);
-                }
-            }
+            | HeaderRef::UnionStackElement(stack, ..) => self.union_stack(*stack),
         }
     }
 
     fn union(&mut self, union: &UnionRef) {
         match union {
             UnionRef::Union(id) => self.many(&self.program.unions[id.at()].members),
-            UnionRef::Element(stack, _) => {
-                for union in &self.program.union_stacks[stack.at()].elements {
-                    self.many(&self.program.unions[union.at()].members);
-                }
-            }
+            UnionRef::Element(stack, _) => self.union_stack(*stack),
         }
     }
 
     fn stmt(&mut self, stmt: &Stmt) {
-        match stmt {
-            Stmt::Assign { dst, .. }
-            | Stmt::AssignVarbit { dst, .. }
-            | Stmt::RegisterRead { dst, .. }
-            | Stmt::Random { dst, .. }
-            | Stmt::Hash { dst, .. }
-            | Stmt::ChecksumGet { dst, .. }
-            | Stmt::ChecksumVerify { dst, .. }
-            | Stmt::ChecksumGetState { dst, .. }
-            | Stmt::Meter { dst: Some(dst), .. } => self.field(dst),
-            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
-                egress_spec.iter().chain(mcast_grp).for_each(|field| self.one(field.header));
-            }
-            Stmt::CopyHeader { dst, .. } => self.header(dst),
-            Stmt::SetValid(header) | Stmt::SetInvalid(header) => self.header(header),
-            Stmt::CopyUnion { dst, .. } => self.union(dst),
-            Stmt::CopyStack { dst: stack, .. } | Stmt::Push { stack, .. } | Stmt::Pop { stack, .. } => {
-                self.many(&self.program.stacks[stack.at()].elements);
-            }
-            Stmt::CopyUnionStack { dst: stack, .. }
-            | Stmt::PushUnions { stack, .. }
-            | Stmt::PopUnions { stack, .. } => {
-                for union in &self.program.union_stacks[stack.at()].elements {
-                    self.many(&self.program.unions[union.at()].members);
-                }
-            }
-            Stmt::Jump(_)
-            | Stmt::JumpUnless { .. }
-            | Stmt::Exit
-            | Stmt::Assert(_)
-            | Stmt::Assume(_)
-            | Stmt::Log { .. }
-            | Stmt::Count { .. }
-            | Stmt::Meter { dst: None, .. }
-            | Stmt::RegisterWrite { .. }
-            | Stmt::Digest { .. }
-            | Stmt::CloneIngress { .. }
-            | Stmt::CloneEgress { .. }
-            | Stmt::Resubmit { .. }
-            | Stmt::Recirculate { .. }
-            | Stmt::Truncate { .. }
-            | Stmt::ChecksumClear(_)
-            | Stmt::ChecksumAdd { .. }
-            | Stmt::ChecksumSubtract { .. }
-            | Stmt::ChecksumSetState { .. }
-            | Stmt::NoOp => {}
-            // A statement that is not known here may write anywhere.
-            _ => self.modified.fill(true),
-        }
+        stmt.writes(&mut |written| match written {
+            Written::Field(field) => self.field(field),
+            Written::Request(field) => self.one(field.header),
+            Written::Header(header) => self.header(header),
+            Written::Union(union) => self.union(union),
+            Written::Stack(stack) => self.stack(stack),
+            Written::UnionStack(stack) => self.union_stack(stack),
+        });
     }
 }
 

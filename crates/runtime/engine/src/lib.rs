@@ -60,7 +60,7 @@ mod waker;
 
 pub use agent::Agent;
 pub use attach::{AttachError, Attached, HostSettings, RandomError, random};
-pub use barewire_packet::checksum::{TAG_LEN, TAG_TYPE};
+pub use barewire_packet::checksum::{MAX_CONTEXT, TAG_CONTEXT, TAG_LEN, TAG_TYPE};
 pub use barewire_packet::interface::Interface;
 pub use barewire_packet::{LinkWatch, Rss};
 pub use counters::{EngineCounters, EngineSlots};

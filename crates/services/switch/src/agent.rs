@@ -58,7 +58,7 @@ impl Agent for SwitchAgent {
             self.plane.end_slow();
         }
         work += self.take_orders();
-        work += self.plane.datapath.poll(now, &mut self.plane.ports);
+        work += self.plane.poll(now);
         work += self.plane.report_ports(&self.inbox);
         work += self.plane.take_digests(now);
         work += self.plane.poll_learner(now, &self.inbox);

@@ -140,27 +140,70 @@ impl Harness {
             let ran = kernel.run(port, bytes, self.clock_us.load(Ordering::Relaxed));
             self.plane.take_digests(now);
             match ran {
-                Ok(Ran::Sent { port, bytes }) => return Some((vec![Sent { port, bytes }], true)),
-                Ok(Ran::Copies { group, bytes }) => {
-                    let not_back =
-                        self.plane.kernel.as_ref().is_some_and(|kernel| kernel.compiled().not_back);
-                    let (from, mut sent) = (port, Vec::new());
-                    self.plane.datapath.pre.replicate(group, LAG_HASH, &mut |port, _| {
-                        if !(not_back && port == from) {
-                            sent.push(Sent { port, bytes: bytes.clone() });
-                        }
-                    });
-                    return Some((sent, true));
-                }
-                Ok(Ran::Dropped(_)) => return Some((Vec::new(), true)),
-                Ok(Ran::Slow(_)) => self.handed_over += 1,
+                Ok(ran) => return self.take(ran, now, port, bytes, rounds),
                 Err(error) => self.failures.push(error.to_string()),
             }
         }
+        self.process(now, port, bytes, rounds)
+    }
+
+    /// Take what the kernel made of a packet.
+    fn take(
+        &mut self,
+        ran: Ran,
+        now: Instant,
+        port: u32,
+        packet: &[u8],
+        rounds: usize,
+    ) -> Option<(Vec<Sent>, bool)> {
+        match ran {
+            Ran::Sent { port, bytes } => Some((vec![Sent { port, bytes }], true)),
+            Ran::Copies { group, bytes } => {
+                let not_back = self.plane.kernel.as_ref().is_some_and(|kernel| kernel.compiled().not_back);
+                let (from, mut sent) = (port, Vec::new());
+                self.plane.datapath.pre.replicate(group, LAG_HASH, &mut |port, _| {
+                    if !(not_back && port == from) {
+                        sent.push(Sent { port, bytes: bytes.clone() });
+                    }
+                });
+                Some((sent, true))
+            }
+            Ran::Dropped(_) => Some((Vec::new(), true)),
+            Ran::Slow(_) => {
+                self.handed_over += 1;
+                self.process(now, port, packet, rounds)
+            }
+            Ran::Again { context, bytes } => {
+                self.handed_over += 1;
+                let frame = self.plane.pool.alloc_from(&bytes)?;
+                self.plane.begin_slow();
+                self.plane.datapath.receive_again(now, port, frame, &context, &mut self.out);
+                self.plane.end_slow();
+                Some(self.settle(now, rounds))
+            }
+            Ran::Cloned { clone, packet: original } => {
+                // As in user space, where the clone is the first in line.
+                let (mut sent, settled) = self.take(*clone, now, port, packet, rounds)?;
+                let (more, too) = self.take(*original, now, port, packet, rounds)?;
+                sent.extend(more);
+                Some((sent, settled && too))
+            }
+        }
+    }
+
+    /// The way of the data path.
+    fn process(&mut self, now: Instant, port: u32, bytes: &[u8], rounds: usize) -> Option<(Vec<Sent>, bool)> {
         let frame = self.plane.pool.alloc_from(bytes)?;
         self.plane.begin_slow();
         self.plane.datapath.receive(now, port, frame, &mut self.out);
+        self.plane.end_slow();
+        Some(self.settle(now, rounds))
+    }
+
+    /// Serve what goes round until nothing is left, but at most so often.
+    fn settle(&mut self, now: Instant, rounds: usize) -> (Vec<Sent>, bool) {
         let mut settled = false;
+        self.plane.begin_slow();
         for _ in 0..rounds {
             if self.plane.datapath.poll(now, &mut self.out) == 0 {
                 settled = true;
@@ -168,7 +211,7 @@ impl Harness {
             }
         }
         self.plane.end_slow();
-        Some((std::mem::take(&mut self.out.0), settled))
+        (std::mem::take(&mut self.out.0), settled)
     }
 
     /// From now on keep what happens to packets, for [`Harness::take_trace`].
@@ -190,7 +233,9 @@ impl Harness {
     pub fn poll(&mut self) -> Vec<Sent> {
         self.apply();
         let now = self.now();
+        self.plane.begin_slow();
         self.plane.datapath.poll(now, &mut self.out);
+        self.plane.end_slow();
         std::mem::take(&mut self.out.0)
     }
 

@@ -18,9 +18,9 @@ use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
-use barewire_p4_ebpf::maps::{TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
+use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
-use barewire_p4_ebpf::{Compiled, Refusal};
+use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
 use groups::Groups;
 use num_bigint::BigUint;
@@ -101,6 +101,20 @@ pub enum Ran {
     Dropped(u64),
     /// For user space, with the position of the way there in [`Kernel::slow`].
     Slow(usize),
+    /// For user space in a later round, with what it had when that began.
+    Again {
+        /// That.
+        context: Box<Context>,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// A clone was made of it.
+    Cloned {
+        /// What became of the clone.
+        clone: Box<Ran>,
+        /// What became of the packet.
+        packet: Box<Ran>,
+    },
 }
 
 /// Whether this kernel has jumps of 32 bits.
@@ -156,6 +170,8 @@ pub struct Kernel {
     lent: Vec<(RegisterId, u64, BigUint)>,
     /// What has been added to the data path's counters so far.
     folded: HashMap<(usize, u32), [u64; 2]>,
+    /// Which of the switch's programs this is.
+    epoch: u32,
 }
 
 impl std::fmt::Debug for Kernel {
@@ -197,6 +213,12 @@ impl Kernel {
             Program::load(kind, "barewire_p4", &insns)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
+        if let Some(programs) = compiled.shape.again.and_then(|again| again.programs) {
+            let itself = loaded.as_raw_fd().to_ne_bytes();
+            let done = maps[programs].update(&0_u32.to_ne_bytes(), &itself);
+            let name = || compiled.maps[programs].name.clone();
+            done.map_err(|source| KernelError::Update { name: name(), source })?;
+        }
         let tc = match &compiled.tc {
             Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
             Err(refusal) => Err(refusal.to_string()),
@@ -225,6 +247,7 @@ impl Kernel {
             register_sizes,
             lent: Vec::new(),
             folded: HashMap::new(),
+            epoch: 0,
         })
     }
 
@@ -330,7 +353,19 @@ impl Kernel {
                 mirror.set_direct_meter(*table, *handle, rates_of(rates).as_deref(), &mut ops);
                 Ok(())
             }
-            // Value sets and hash parameters: user space does what asks for them.
+            StateWrite::ValueSetAdd { set, value } => {
+                mirror.add_to_set(*set, value, &mut ops);
+                Ok(())
+            }
+            StateWrite::ValueSetRemove { set, value } => {
+                mirror.remove_from_set(*set, value, &mut ops);
+                Ok(())
+            }
+            StateWrite::ValueSetReplace { set, values } => {
+                mirror.replace_set(*set, values, &mut ops);
+                Ok(())
+            }
+            // Hash parameters: user space does what asks for them.
             _ => Ok(()),
         };
         if let Err(error @ MirrorError::Full(_)) = &done {
@@ -516,23 +551,55 @@ impl Kernel {
         self.mirror.set_time(0, Some(now_us), &mut ops);
         self.write(&ops).map_err(io::Error::other)?;
         self.maps[fixed::PORTS].update(&LOOPBACK.to_ne_bytes(), &port.to_ne_bytes())?;
+        let ran = match self.run_once(bytes, None) {
+            // More than a page does not fit before XDP.
+            Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
+            ran => ran?,
+        };
+        let again = self.compiled.shape.again.filter(|_| self.is_at_tc());
+        let Some(again) = again.filter(|again| again.mirrors.is_some()) else { return Ok(ran) };
+        let words = self.words_at(again.at as usize)?;
+        let cloned = |words: &&Vec<u64>| words.get(maps::again::CLONED as usize) == Some(&1);
+        let Some(words) = words.iter().find(cloned) else { return Ok(ran) };
+        let word = |word: u32| words.get(word as usize).copied().unwrap_or(0);
+        let request = u64::from(word(maps::again::HEAD) as u32);
+        let kept = [0, 1].map(|at| word(maps::again::KEPT + at));
+        let clone = self.run_once(bytes, Some((request as u32, kept)))?;
+        Ok(Ran::Cloned { clone: Box::new(clone), packet: Box::new(ran) })
+    }
+
+    /// The words of the vector from a byte on, for each CPU.
+    fn words_at(&self, from: usize) -> io::Result<Vec<Vec<u64>>> {
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let values = self.maps[fixed::VECTOR].lookup_each_cpu(&0_u32.to_ne_bytes())?;
+        let words =
+            |value: &Vec<u8>| value.get(from..).unwrap_or_default().chunks_exact(8).map(word).collect();
+        Ok(values.iter().map(words).collect())
+    }
+
+    /// One run of it, perhaps on a clone: its request, and the fields that go along.
+    fn run_once(&self, bytes: &[u8], clone: Option<(u32, [u64; 2])>) -> io::Result<Ran> {
         let vector = &self.maps[fixed::VECTOR];
         vector.update(&0_u32.to_ne_bytes(), &vec![0; vector.value_len()])?;
         let program = self.at_place()?;
-        let ran = match program.test_run(bytes, 1) {
-            Ok(ran) => ran,
-            // More than a page does not fit before XDP.
-            Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
-            Err(error) => return Err(error),
+        let ran = match clone {
+            None => program.test_run(bytes, 1)?,
+            Some((request, [one, other])) => {
+                let mark = barewire_p4_ebpf::CLONE_MARK | request & (barewire_p4_ebpf::SESSIONS - 1);
+                let halves = |word: u64| {
+                    let bytes = word.to_ne_bytes();
+                    let half = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
+                    [half(0), half(4)]
+                };
+                let ([a, b], [c, d]) = (halves(one), halves(other));
+                let list = request / barewire_p4_ebpf::SESSIONS;
+                let list = list | (self.epoch << maps::again::EPOCH_SHIFT);
+                program.test_run_marked(bytes, mark, [a, b, c, d, list])?
+            }
         };
         let at = self.compiled.shape.result as usize;
-        let word = |value: &[u8], word: usize| {
-            value
-                .get(at + 8 * word..at + 8 * word + 8)
-                .and_then(|bytes| bytes.try_into().ok())
-                .map_or(0, u64::from_ne_bytes)
-        };
-        for value in vector.lookup_each_cpu(&0_u32.to_ne_bytes())? {
+        let word = |value: &[u64], word: usize| value.get(word).copied().unwrap_or(0);
+        for value in self.words_at(at)? {
             match word(&value, 0) {
                 verdict::FORWARD => return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet }),
                 verdict::COPIES => {
@@ -541,6 +608,13 @@ impl Kernel {
                 verdict::CONTROLLER => {
                     let bytes = ran.packet.get(TAG_LEN as usize..).unwrap_or_default().to_vec();
                     return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes });
+                }
+                verdict::AGAIN => {
+                    let (_, rest) = ran.packet.split_at_checked(TAG_LEN as usize).unwrap_or_default();
+                    let (context, bytes) = rest.split_at_checked(self.context_len()).unwrap_or_default();
+                    let context = self.context(context).map(Box::new);
+                    let context = context.ok_or_else(|| io::Error::other("a packet without its context"))?;
+                    return Ok(Ran::Again { context, bytes: bytes.to_vec() });
                 }
                 verdict::DROP => return Ok(Ran::Dropped(word(&value, 1))),
                 verdict::SLOW => return Ok(Ran::Slow(word(&value, 1) as usize)),

@@ -14,7 +14,7 @@ use crate::tag::{Tag, VLAN_LEN};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Frame, Pool};
 use barewire_p4::ir::LearnListId;
-use barewire_p4_ebpf::maps::TAG_LEN;
+use barewire_p4_ebpf::maps::{MAX_CONTEXT, TAG_CONTEXT, TAG_LEN};
 use barewire_p4_state::ProgramState;
 use barewire_port::PortUri;
 use std::any::Any;
@@ -38,7 +38,7 @@ pub struct Plane {
     pub kernel: Option<Box<Kernel>>,
     /// When it is looked at which hook suits that program.
     look_at: Instant,
-    /// What stands before packets for the controller that the kernel made.
+    /// What stands before packets that the kernel's program worked on: for the controller, or for a later round here.
     tag: Option<Tag>,
     /// Grows when the kernel's descriptors change.
     generation: u64,
@@ -52,6 +52,8 @@ pub struct Plane {
 const _: () = assert!(
     barewire_engine::TAG_LEN == TAG_LEN as usize
         && u16::from_be_bytes(barewire_engine::TAG_TYPE) == u16::from_be_bytes(barewire_p4_ebpf::TAG_TYPE)
+        && barewire_engine::TAG_CONTEXT == TAG_CONTEXT as usize
+        && barewire_engine::MAX_CONTEXT == MAX_CONTEXT as usize
 );
 
 /// How often it is looked at, at most.
@@ -73,14 +75,16 @@ fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewir
     uri.parse()
 }
 
-/// Whether frames of the pool have room for an interface's packets with what stands before those for the controller.
-fn has_room(room: usize, frame_max: u32, cpu: Option<u32>) -> Result<(), String> {
-    let most = frame_max as usize + VLAN_LEN + TAG_LEN as usize;
-    if cpu.is_none() || most <= room {
+/// Whether frames of the pool have room for an interface's packets with what stands before those for the controller, and before those
+/// that user space takes in a later round: a tag, and so many bytes of context.
+fn has_room(room: usize, frame_max: u32, cpu: Option<u32>, context: usize) -> Result<(), String> {
+    let most = frame_max as usize + VLAN_LEN + TAG_LEN as usize + context;
+    if (cpu.is_none() && context == 0) || most <= room {
         return Ok(());
     }
+    let which = if context == 0 { "packets for the controller" } else { "packets of a later round" };
     Err(format!(
-        "packets for the controller come as up to {most} bytes, and frames hold {room}; hint: a larger --frame-bytes, or a smaller MTU"
+        "{which} come as up to {most} bytes, and frames hold {room}; hint: a larger --frame-bytes, or a smaller MTU"
     ))
 }
 
@@ -144,8 +148,8 @@ impl Plane {
         let slots = self.ports.slots().iter();
         let frame_max =
             slots.filter(|slot| slot.number() == port).map(|slot| slot.port().caps().frame_max).max();
-        let fits =
-            has_room(self.pool.frame_max(), frame_max.unwrap_or_default(), self.datapath.config().cpu_port);
+        let (cpu, context) = (self.datapath.config().cpu_port, kernel.context_len());
+        let fits = has_room(self.pool.frame_max(), frame_max.unwrap_or_default(), cpu, context);
         let done = match fits {
             Ok(()) => kernel.attach(port, interface).map(drop),
             Err(why) => Err(format!("`{interface}`: {why}")),
@@ -167,20 +171,48 @@ impl Plane {
 
     /// Take a frame that came in at a port: it is for the program, or for the controller, as the kernel's program found.
     #[inline]
-    pub fn receive(&mut self, now: Instant, port: u32, mut frame: Frame) {
-        if let (Some(tag), Some(cpu)) = (&self.tag, self.datapath.config().cpu_port)
-            && tag.is_before(frame.data())
-        {
+    pub fn receive(&mut self, now: Instant, port: u32, frame: Frame) {
+        if let Some(tag) = self.tag.filter(|tag| tag.is_before(frame.data())) {
+            return self.receive_tagged(now, port, tag, frame);
+        }
+        self.datapath.receive(now, port, frame, &mut self.ports);
+    }
+
+    /// The same for one that the kernel's program has worked on.
+    fn receive_tagged(&mut self, now: Instant, port: u32, tag: Tag, mut frame: Frame) {
+        let Some(context) = tag.take_from(&mut frame) else {
+            return self.datapath.drop_now(DropReason::Truncated);
+        };
+        if context == 0 {
             // A controller has no card that would finish a checksum.
             if !finish_checksum(&mut frame) {
                 return self.datapath.drop_now(DropReason::UnfinishedChecksum);
             }
-            if !tag.take_from(&mut frame) {
-                return self.datapath.drop_now(DropReason::Truncated);
-            }
-            return Output::push(&mut self.ports, cpu, frame);
+            return match self.datapath.config().cpu_port {
+                Some(cpu) => Output::push(&mut self.ports, cpu, frame),
+                None => self.datapath.drop_now(DropReason::UnknownPort),
+            };
         }
-        self.datapath.receive(now, port, frame, &mut self.ports);
+        let found = frame.data().get(..context).and_then(|bytes| self.kernel.as_ref()?.context(bytes));
+        let (Some(found), true) = (found, frame.pull_front(context)) else {
+            // As what waits when programs change: it is the old one's.
+            return self.datapath.drop_now(DropReason::QueueFull);
+        };
+        self.datapath.receive_again(now, port, frame, &found, &mut self.ports);
+    }
+
+    /// Serve what waits in the data path; says how many were served.
+    #[inline]
+    pub fn poll(&mut self, now: Instant) -> usize {
+        let due = self.datapath.next_deadline().is_some_and(|due| due <= now);
+        if due {
+            self.begin_slow();
+        }
+        let served = self.datapath.poll(now, &mut self.ports);
+        if due {
+            self.end_slow();
+        }
+        served
     }
 
     /// Take the digests that the kernel's program made; says how many.
@@ -359,7 +391,9 @@ impl Replica for Plane {
         };
         self.not_in_kernel = why;
         if let Some(new) = &mut kernel {
-            if let Some(cpu) = self.datapath.config().cpu_port {
+            let cpu = self.datapath.config().cpu_port;
+            new.set_epoch(self.generation as u32);
+            if cpu.is_some() || new.context_len() > 0 {
                 match self.tag.map_or_else(|| barewire_engine::random().map(Tag::new), Ok) {
                     Ok(tag) => {
                         self.tag = Some(tag);
@@ -372,6 +406,9 @@ impl Replica for Plane {
             }
             if let Err(error) = new.start_at(self.datapath.instant(0).as_nanos()) {
                 new.failed(&error);
+            }
+            for (session, to) in &self.datapath.mirrors {
+                new.set_session(*session, Some(to));
             }
             let config = self.datapath.config();
             new.choose(config.hook, config.pass_offloads);
@@ -433,6 +470,9 @@ impl Replica for Plane {
     }
 
     fn set_mirror(&mut self, id: u32, session: Option<MirrorSession>) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.set_session(id, session.as_ref());
+        }
         match session {
             Some(session) => drop(self.datapath.mirrors.insert(id, session)),
             None => drop(self.datapath.mirrors.remove(&id)),
@@ -537,8 +577,10 @@ mod tests {
     #[test]
     fn frames_have_room_for_the_controllers_packets() {
         let cpu = Some(64);
-        assert_eq!(has_room(1550, 1514, cpu), Ok(()));
-        assert!(has_room(1549, 1514, cpu).is_err_and(|why| why.contains("1550 bytes")));
-        assert_eq!(has_room(1549, 1514, None), Ok(()), "without a controller none comes");
+        assert_eq!(has_room(1550, 1514, cpu, 0), Ok(()));
+        assert!(has_room(1549, 1514, cpu, 0).is_err_and(|why| why.contains("1550 bytes")));
+        assert_eq!(has_room(1549, 1514, None, 0), Ok(()), "without a controller none comes");
+        assert_eq!(has_room(1574, 1514, None, 24), Ok(()));
+        assert!(has_room(1573, 1514, None, 24).is_err_and(|why| why.contains("later round")));
     }
 }

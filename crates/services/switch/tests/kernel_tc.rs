@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
-use barewire_switch::control::{Notification, Switch, SwitchConfig};
+use barewire_switch::control::{MirrorSession, Notification, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::EngineKind;
@@ -227,6 +227,34 @@ fn what_the_kernel_hands_over_at_tc_comes_up_once() {
             assert_eq!(receiver.join().expect("the receiver is well"), vec![1; sent]);
         });
         assert!(came_up(switch) >= sent as u64, "{:?}", switch.ports());
+        server.stop().expect("the engine is well");
+    });
+}
+
+/// Clones of segments that are still to be cut, with sums that are not finished: they arrive as they were, whoever serves their session.
+#[test]
+fn segments_are_cloned_whole() {
+    with_hosts(|hosts| {
+        let server = hosts.start(CLONED, true);
+        let switch = server.switch();
+        let macs = [0, 1].map(|at| mac_of(&hosts.hosts[at]));
+        for at in 0..2 {
+            let gateway = IpAddr::V4(ip(at as u8, 1));
+            hosts.hosts[at].add_neighbour("eth0", gateway, mac(macs[1 - at])).expect("a neighbour");
+        }
+        add(switch, "hosts", vec![exact(macs[0])], 0, "forward", &[1]);
+        // Of what goes to the second host nothing arrives but clones: their packets are dropped.
+        add(switch, "hosts", vec![exact(macs[1])], 0, "cloned", &[511]);
+        switch.mc_set_group(7, &[(2, 0)]).expect("a group");
+        let group = MirrorSession { multicast_group: Some(7), ..MirrorSession::default() };
+        switch.set_mirror(5, group).expect("a session");
+        hosts.stream();
+        let by_user_space = came_up(switch);
+        assert!((1..(STREAM / 1448) as u64).contains(&by_user_space), "{by_user_space} of {STREAM} bytes");
+        let port = MirrorSession { egress_port: Some(2), ..MirrorSession::default() };
+        switch.set_mirror(5, port).expect("a session");
+        hosts.stream();
+        assert_eq!(came_up(switch), by_user_space, "the kernel makes them");
         server.stop().expect("the engine is well");
     });
 }

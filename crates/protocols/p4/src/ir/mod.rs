@@ -16,6 +16,7 @@ pub mod visit;
 pub use expr::{BinaryOp, Expr, FieldRef, HeaderRef, UnaryOp, UnionRef};
 pub use objects::*;
 pub use stmt::{CalcInput, HashSource, ParserOp, Stmt};
+pub use visit::Written;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(

@@ -1,6 +1,26 @@
-//! Walks over what expressions and statements read, for analyses that ask "does anything look at this field?".
+//! Walks over what expressions and statements read, for analyses that ask "does anything look at this field?", and over what statements
+//! write, for those that ask "who may change it?".
 
-use super::{CalcInput, Expr, FieldRef, HashSource, HeaderRef, Stmt, UnionRef};
+use super::{
+    CalcInput, Expr, FieldId, FieldRef, HashSource, HeaderRef, StackId, Stmt, UnionRef, UnionStackId,
+};
+
+/// What a statement may write: a field, or all fields and the validity of a header and of what holds headers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Written<'a> {
+    /// This field.
+    Field(&'a FieldRef),
+    /// This field of metadata, which a request of the target's sets.
+    Request(FieldId),
+    /// A whole header; a member of a union takes the others' validity with it.
+    Header(&'a HeaderRef),
+    /// Every member of a union.
+    Union(&'a UnionRef),
+    /// Every element of a stack.
+    Stack(StackId),
+    /// Every member of every union of a stack.
+    UnionStack(UnionStackId),
+}
 
 impl HeaderRef {
     fn fields_read(&self, each: &mut dyn FnMut(&FieldRef)) {
@@ -161,6 +181,54 @@ impl Stmt {
             | Stmt::Recirculate { .. }
             | Stmt::MarkToDrop { .. }
             | Stmt::ChecksumClear(_)
+            | Stmt::NoOp => {}
+        }
+    }
+    /// Call `each` with all that the statement may write of the packet header vector's headers and metadata (what a table's meter and a
+    /// checksum write is theirs).
+    pub fn writes(&self, each: &mut dyn FnMut(Written<'_>)) {
+        match self {
+            Stmt::Assign { dst, .. }
+            | Stmt::AssignVarbit { dst, .. }
+            | Stmt::RegisterRead { dst, .. }
+            | Stmt::Random { dst, .. }
+            | Stmt::Hash { dst, .. }
+            | Stmt::ChecksumGet { dst, .. }
+            | Stmt::ChecksumVerify { dst, .. }
+            | Stmt::ChecksumGetState { dst, .. }
+            | Stmt::Meter { dst: Some(dst), .. } => each(Written::Field(dst)),
+            Stmt::MarkToDrop { egress_spec, mcast_grp } => {
+                egress_spec.iter().chain(mcast_grp).for_each(|field| each(Written::Request(*field)));
+            }
+            Stmt::CopyHeader { dst: header, .. } | Stmt::SetValid(header) | Stmt::SetInvalid(header) => {
+                each(Written::Header(header));
+            }
+            Stmt::CopyUnion { dst, .. } => each(Written::Union(dst)),
+            Stmt::CopyStack { dst: stack, .. } | Stmt::Push { stack, .. } | Stmt::Pop { stack, .. } => {
+                each(Written::Stack(*stack));
+            }
+            Stmt::CopyUnionStack { dst: stack, .. }
+            | Stmt::PushUnions { stack, .. }
+            | Stmt::PopUnions { stack, .. } => each(Written::UnionStack(*stack)),
+            Stmt::Jump(_)
+            | Stmt::JumpUnless { .. }
+            | Stmt::Exit
+            | Stmt::Assert(_)
+            | Stmt::Assume(_)
+            | Stmt::Log { .. }
+            | Stmt::Count { .. }
+            | Stmt::Meter { dst: None, .. }
+            | Stmt::RegisterWrite { .. }
+            | Stmt::Digest { .. }
+            | Stmt::CloneIngress { .. }
+            | Stmt::CloneEgress { .. }
+            | Stmt::Resubmit { .. }
+            | Stmt::Recirculate { .. }
+            | Stmt::Truncate { .. }
+            | Stmt::ChecksumClear(_)
+            | Stmt::ChecksumAdd { .. }
+            | Stmt::ChecksumSubtract { .. }
+            | Stmt::ChecksumSetState { .. }
             | Stmt::NoOp => {}
         }
     }

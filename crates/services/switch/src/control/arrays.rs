@@ -6,7 +6,7 @@ use super::ErrorKind;
 use super::switch::{CHUNK, Control, PIECE, Result, Switch};
 use super::{CounterValue, MeterRate, Range};
 use crate::kernel::Fold;
-use crate::store::{StateWrite, Write, read};
+use crate::store::{StateWrite, read};
 use barewire_p4::hash::Parameters;
 use barewire_p4::ir::{CalculationId, CounterId, MeterId, RegisterId, TableId, ValueSetId};
 use barewire_p4_state::ProgramState;
@@ -176,7 +176,7 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind::InvalidValueSetName`].
     pub fn vs_clear(&self, v: ValueSetId) -> Result<()> {
-        self.write_store(|store, out| store.value_set_clear(v, out))
+        self.write_store(|store, out| store.value_set_replace(v, Vec::new(), out))
     }
 
     /// Put these values in the place of all of a parser value set; when one is refused nothing changes.
@@ -184,21 +184,7 @@ impl Switch {
     /// # Errors
     /// [`ErrorKind`]: `InvalidValueSetName`, `BadMatchKey`, `TableFull`.
     pub fn vs_set(&self, v: ValueSetId, values: Vec<Vec<BigUint>>) -> Result<()> {
-        self.write_store(|store, out| {
-            let old = store.value_set(v)?.to_vec();
-            let mut new = Vec::new();
-            store.value_set_clear(v, &mut new)?;
-            for value in values {
-                if let Err(error) = store.value_set_add(v, value, &mut new) {
-                    let mut unused: Vec<Write> = Vec::new();
-                    store.value_set_clear(v, &mut unused)?;
-                    old.into_iter().try_for_each(|value| store.value_set_add(v, value, &mut unused))?;
-                    return Err(error);
-                }
-            }
-            out.append(&mut new);
-            Ok(())
-        })
+        self.write_store(|store, out| store.value_set_replace(v, values, out))
     }
 
     /// The values of a parser value set, in the order in which they were added.

@@ -1,13 +1,15 @@
 //! v1model and P4_14: what happens between parser and deparser, with bmv2's order and its exceptions.
 
 use super::fields::V1Fields;
-use super::{Datapath, EgressJob, Output, Stages};
-use barewire_base::DropReason;
+use super::{Datapath, EgressJob, Output, Stages, finish_checksum};
+use barewire_base::{DropReason, Instant};
 use barewire_frame::Frame;
 use barewire_p4::engine::Engine;
-use barewire_p4::ir::{Arch, Program};
-use barewire_p4::phv::{Layout, Phv, slot};
+use barewire_p4::ir::{Arch, ListItem, Program};
+use barewire_p4::phv::{Layout, Phv, Place, slot};
+use barewire_p4_ebpf::{AgainKind, Context, SESSIONS};
 use barewire_p4_jit::chain::{Operand, Step, Stopped};
+use num_bigint::BigUint;
 
 /// Values of `standard_metadata.instance_type`.
 mod instance {
@@ -78,6 +80,9 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         egress_port: fields.egress_port.field(),
         egress_rid: fields.egress_rid.field(),
         replica: fields.instance_type.field().map(|field| (field, instance::REPLICA)),
+        cloned: instance::INGRESS_CLONE,
+        resubmitted: instance::RESUBMITTED,
+        recirculated: instance::RECIRCULATED,
         drop_port,
         far_jumps: crate::kernel::far_jumps(),
         hook: barewire_p4_ebpf::Hook::Xdp,
@@ -94,6 +99,62 @@ impl Datapath {
             return self.v1_ingress(port, frame, out);
         }
         self.v1_usual(port, frame, out);
+    }
+
+    /// Take a packet that the kernel's program began a later round with, from the beginning of that round; or a clone that it made.
+    pub(crate) fn receive_again<O: Output>(
+        &mut self,
+        now: Instant,
+        port: u32,
+        mut frame: Frame,
+        context: &Context,
+        out: &mut O,
+    ) {
+        self.set_now(now);
+        if self.idle {
+            return self.drop(DropReason::NoProgram);
+        }
+        if !self.config.pass_offloads && !finish_checksum(&mut frame) {
+            return self.drop(DropReason::UnfinishedChecksum);
+        }
+        let mut phv = self.blank(frame.len());
+        let sessions = u64::from(SESSIONS);
+        let (request, bias) = match context.kind {
+            AgainKind::Clone => (context.request / sessions, 1),
+            _ => (context.request, 2),
+        };
+        if let Some(list) = self.requested_list(request, bias) {
+            let mut words = context.words.iter().copied();
+            for item in &self.prepared.program.field_lists[list].items {
+                let ListItem::Field(field) = item else { continue };
+                let Some(id) = field.fixed() else { continue };
+                let width = match self.layout.place(id) {
+                    Place::Words { width, .. } | Place::Bits { width, .. } => width,
+                    Place::Varbit { .. } => continue,
+                };
+                if width <= 64 {
+                    phv.set(&self.layout, id, words.next().unwrap_or(0));
+                    continue;
+                }
+                let words = words.by_ref().take(width.div_ceil(64) as usize);
+                let digits = words.flat_map(|word| [word as u32, (word >> 32) as u32]).collect();
+                phv.set_field(&self.layout, id, &BigUint::new(digits));
+            }
+        }
+        let kind = match context.kind {
+            AgainKind::Resubmit => instance::RESUBMITTED,
+            AgainKind::Recirculate => instance::RECIRCULATED,
+            AgainKind::Clone => {
+                let spare = std::mem::replace(&mut self.phv, phv);
+                self.give_back(spare);
+                self.made = 0;
+                self.v1_clone_ingress(context.request % sessions, request, port, &frame);
+                return self.run_copies(out);
+            }
+        };
+        self.v1.instance_type.set(&mut phv, kind);
+        self.v1.packet_length.set(&mut phv, frame.len() as u64);
+        self.go_again(port, frame, phv);
     }
 
     /// The usual way, in machine code as far as it goes; step by step where there is no function for it.

@@ -1,17 +1,57 @@
-//! What the program in the kernel tells the controller: digests, by a ring buffer; packets, behind a tag that its socket knows.
+//! What the program in the kernel tells the controller: digests, by a ring buffer; packets, behind a tag that its socket knows. And packets
+//! that user space takes in a later round, behind the same tag.
 
 use super::Kernel;
+use crate::control::MirrorSession;
+use barewire_p4_ebpf::Context;
+use barewire_p4_ebpf::maps::again::EPOCH_SHIFT;
 use barewire_p4_ebpf::maps::{DIGEST_LOST, MAX_DIGEST, RECORD_HEADER};
 use std::os::fd::{AsRawFd, RawFd};
 
 impl Kernel {
-    /// Packets for this port go to the controller, with this secret in their tag ([`barewire_p4_ebpf::tag`]).
-    pub fn set_controller(&mut self, port: u32, secret: [u8; 16]) {
+    /// Packets for this port go to the controller; what comes up behind a tag has this secret in it ([`barewire_p4_ebpf::tag`]).
+    pub fn set_controller(&mut self, port: Option<u32>, secret: [u8; 16]) {
         let mut ops = Vec::new();
-        self.mirror.set_controller(Some(port), secret, &mut ops);
+        self.mirror.set_controller(port, secret, &mut ops);
         if let Err(error) = self.write(&ops) {
             self.failed(&error);
         }
+    }
+
+    /// Say which of the switch's programs this is.
+    pub fn set_epoch(&mut self, epoch: u32) {
+        // Eight bits of a context's word are its kind.
+        self.epoch = epoch & (u32::MAX >> EPOCH_SHIFT);
+        let mut ops = Vec::new();
+        self.mirror.set_epoch(self.epoch, &mut ops);
+        if let Err(error) = self.write(&ops) {
+            self.failed(&error);
+        }
+    }
+
+    /// Say where a mirror session's clones go. One that is not to one port, or that cuts or has a queue, user space serves.
+    pub fn set_session(&mut self, session: u32, to: Option<&MirrorSession>) {
+        let plain = |to: &&MirrorSession| {
+            (to.multicast_group, to.truncate_bytes, to.class_of_service) == (None, 0, 0)
+        };
+        // Ports have nine bits in `egress_spec`.
+        let port = to.filter(plain).and_then(|to| to.egress_port).filter(|port| *port < 1 << 9);
+        let mut ops = Vec::new();
+        self.mirror.set_session(session, port, &mut ops);
+        if let Err(error) = self.write(&ops) {
+            self.failed(&error);
+        }
+    }
+
+    /// Bytes of what stands between the tag and a packet that user space takes in a later round; 0 when none comes.
+    pub fn context_len(&self) -> usize {
+        self.compiled.shape.again.map_or(0, |again| again.context() as usize)
+    }
+
+    /// What such a packet had when its round began, if it is this program's.
+    pub fn context(&self, bytes: &[u8]) -> Option<Context> {
+        let context = Context::read(bytes).filter(|_| bytes.len() == self.context_len());
+        context.filter(|context| context.epoch == self.epoch)
     }
 
     /// Takes the digests there are: the position of each one's list, and its sample. Says how many.

@@ -226,25 +226,28 @@ impl Store {
         Ok(())
     }
 
+    /// Whether a set may have one value more than so many.
+    fn has_room(&self, id: ValueSetId, values: usize) -> Result<()> {
+        let set = self.program.value_sets.get(id.at()).ok_or_else(|| no_value_set(id))?;
+        let most = if set.max_size == 0 { MAX_SET_VALUES } else { set.max_size as usize };
+        if values < most {
+            return Ok(());
+        }
+        let why = format!("value set '{}' is full: it holds {most} values", set.name);
+        Err(ControlError::new(ErrorKind::TableFull, why))
+    }
+
     /// Add a value to a set; one that is there already stays once.
     ///
     /// # Errors
     /// [`ErrorKind`]: `InvalidValueSetName`, `BadMatchKey`, `TableFull`.
     pub fn value_set_add(&mut self, id: ValueSetId, value: Vec<BigUint>, out: &mut Vec<Write>) -> Result<()> {
         self.set_value(id, &value)?;
-        let set = &self.program.value_sets[id.at()];
-        let values = &mut self.value_sets[id.at()];
-        if values.contains(&value) {
+        if self.value_sets[id.at()].contains(&value) {
             return Ok(());
         }
-        let most = if set.max_size == 0 { MAX_SET_VALUES } else { set.max_size as usize };
-        if values.len() >= most {
-            return Err(ControlError::new(
-                ErrorKind::TableFull,
-                format!("value set '{}' is full: it holds {most} values", set.name),
-            ));
-        }
-        values.push(value.clone());
+        self.has_room(id, self.value_sets[id.at()].len())?;
+        self.value_sets[id.at()].push(value.clone());
         out.push(Write::State(StateWrite::ValueSetAdd { set: id, value }));
         Ok(())
     }
@@ -268,13 +271,26 @@ impl Store {
         Ok(())
     }
 
-    /// Empty a set.
+    /// Put these values in the place of all of a set; one that is given twice is there once. When one is refused nothing changes.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidValueSetName`].
-    pub fn value_set_clear(&mut self, id: ValueSetId, out: &mut Vec<Write>) -> Result<()> {
-        self.value_sets.get_mut(id.at()).ok_or_else(|| no_value_set(id))?.clear();
-        out.push(Write::State(StateWrite::ValueSetClear { set: id }));
+    /// [`ErrorKind`]: `InvalidValueSetName`, `BadMatchKey`, `TableFull`.
+    pub fn value_set_replace(
+        &mut self,
+        id: ValueSetId,
+        values: Vec<Vec<BigUint>>,
+        out: &mut Vec<Write>,
+    ) -> Result<()> {
+        let mut kept: Vec<Vec<BigUint>> = Vec::with_capacity(values.len());
+        for value in values {
+            self.set_value(id, &value)?;
+            if !kept.contains(&value) {
+                self.has_room(id, kept.len())?;
+                kept.push(value);
+            }
+        }
+        *self.value_sets.get_mut(id.at()).ok_or_else(|| no_value_set(id))? = kept.clone();
+        out.push(Write::State(StateWrite::ValueSetReplace { set: id, values: kept }));
         Ok(())
     }
 

@@ -150,8 +150,9 @@ pub enum StateWrite {
         set: ValueSetId,
         value: Vec<BigUint>,
     },
-    ValueSetClear {
+    ValueSetReplace {
         set: ValueSetId,
+        values: Vec<Vec<BigUint>>,
     },
     HashParameters {
         calculation: CalculationId,
@@ -263,7 +264,7 @@ impl StateWrite {
             }
             StateWrite::ValueSetAdd { set, value } => state.add_to_set(set, value),
             StateWrite::ValueSetRemove { set, value } => state.remove_from_set(set, &value).map(|_| ()),
-            StateWrite::ValueSetClear { set } => state.replace_set(set, Vec::new()),
+            StateWrite::ValueSetReplace { set, values } => state.replace_set(set, values),
             StateWrite::HashParameters { calculation, parameters } => {
                 state.set_hash_parameters(calculation, Some(parameters))
             }

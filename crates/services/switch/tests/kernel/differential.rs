@@ -4,8 +4,8 @@ use super::*;
 use barewire_base::Prng;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::{
-    ActionCall, CounterId, HashAlgorithm, KeyField, KeySource, MatchKind, MeterArray, MeterId, RegisterId,
-    Stmt, TableActions, TableId,
+    ActionCall, CounterId, Expr, HashAlgorithm, KeyField, KeySource, MatchKind, MeterArray, MeterId,
+    RegisterId, Stmt, TableActions, TableId, TransitionMatch,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::Phv;
@@ -13,7 +13,7 @@ use barewire_p4::state::State;
 use barewire_p4_jit::differential::{entries::value, packets};
 use barewire_p4_state::{ProgramState, TableAction};
 use barewire_switch::control::link::Replica;
-use barewire_switch::control::{MeterRate, Range};
+use barewire_switch::control::{MeterRate, MirrorSession, Range};
 use barewire_switch::harness::Harness;
 use barewire_switch::prepared::EngineKind;
 use num_bigint::BigUint;
@@ -144,6 +144,7 @@ fn populate(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut
             });
         }
     }
+    written += fill_sets(program, sides, vectors, prng);
     for (at, meter) in program.meters.iter().enumerate().filter(|(_, meter)| meter.direct.is_none()) {
         for index in 0..u64::from(meter.size.min(SEEN_METERS)) {
             if prng.chance(0.8) {
@@ -161,6 +162,38 @@ fn populate(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut
     written
 }
 
+/// The same values in parser value sets for both: most of them what packets have there.
+fn fill_sets(program: &Program, sides: [&Harness; 2], vectors: &[Phv], prng: &mut Prng) -> usize {
+    let interpreter = Interpreter::new(Arc::new(program.clone()));
+    let layout = &interpreter.plan().layout;
+    let mut written = 0;
+    for state in program.parsers.iter().flat_map(|parser| &parser.states) {
+        for transition in &state.transitions {
+            let TransitionMatch::ValueSet(set, _) = transition.when else { continue };
+            for _ in 0..4 {
+                let vector = vectors.get(prng.below(vectors.len().max(1) as u64) as usize);
+                let parts = state.key.iter().map(|(part, width)| match (part, vector) {
+                    (Expr::Field(field), Some(vector)) if prng.chance(0.8) => match field.fixed() {
+                        Some(id) => vector.field(layout, id),
+                        None => value(*width, prng),
+                    },
+                    _ => value(*width, prng),
+                });
+                let parts: Vec<BigUint> = parts.collect();
+                let what = prng.below(6);
+                let [left, right] = sides.map(|side| match what {
+                    0 => side.switch().vs_set(set, vec![parts.clone()]).map_err(|e| e.to_string()),
+                    1 => side.switch().vs_remove(set, parts.clone()).map_err(|e| e.to_string()),
+                    _ => side.switch().vs_add(set, parts.clone()).map_err(|e| e.to_string()),
+                });
+                assert_eq!(left, right, "a value set of {}", state.name);
+                written += usize::from(left.is_ok());
+            }
+        }
+    }
+    written
+}
+
 /// The same multicast groups for both: what random packets and entries name is mostly small.
 fn make_groups(sides: [&Harness; 2], prng: &mut Prng) {
     for group in 1..6_u32 {
@@ -168,6 +201,29 @@ fn make_groups(sides: [&Harness; 2], prng: &mut Prng) {
             (0..prng.below(4)).map(|rid| (prng.below(6) as u32, rid as u32)).collect();
         for side in sides {
             side.switch().mc_set_group(group, &replicas).expect("a group");
+        }
+    }
+}
+
+/// The same mirror sessions for both: those that programs name by a number, and a few others, most of them with one port.
+fn make_sessions(program: &Program, sides: [&Harness; 2], prng: &mut Prng) {
+    let named = program.actions.iter().flat_map(|action| &action.body).filter_map(|stmt| match stmt {
+        Stmt::CloneIngress { session: Expr::Int(session), .. }
+        | Stmt::CloneEgress { session: Expr::Int(session), .. } => u32::try_from(session).ok(),
+        _ => None,
+    });
+    for id in named.filter(|id| *id < 1 << 15).chain(0..4) {
+        let port = Some(prng.below(6) as u32);
+        let session = match prng.below(6) {
+            0 => continue,
+            1 => MirrorSession { egress_port: port, truncate_bytes: 20, ..MirrorSession::default() },
+            2 => {
+                MirrorSession { multicast_group: Some(1 + prng.below(4) as u32), ..MirrorSession::default() }
+            }
+            _ => MirrorSession { egress_port: port, ..MirrorSession::default() },
+        };
+        for side in sides {
+            side.switch().set_mirror(id, session.clone()).expect("a session");
         }
     }
 }
@@ -306,6 +362,7 @@ fn one(
     }
     sums.entries += populate(program, [&left, &right], &vectors, prng);
     make_groups([&left, &right], prng);
+    make_sessions(program, [&left, &right], prng);
     for round in 0..rounds {
         let mut packet = match round {
             // One packet of every length.

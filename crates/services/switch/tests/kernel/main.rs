@@ -2,8 +2,11 @@
 //!
 //! These tests need the right to load programs (root, or CAP_BPF and CAP_NET_ADMIN), and say so loudly when they have not.
 
+mod clones;
 mod differential;
 mod meters;
+mod rounds;
+mod sets;
 mod told;
 
 use barewire_p4::ir::{Arch, Program};
@@ -127,6 +130,55 @@ fn the_verifier_has_nothing_to_say() {
     assert!(wrong.is_empty(), "the verifier refused {}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(whole > 100, "{whole}");
     assert!(at_tc > 100, "{at_tc}");
+}
+
+/// The same for sources that speak of what the kernel's program does beside forwarding: they have no JSON in the corpus, or another one.
+#[test]
+fn the_verifier_has_nothing_to_say_to_sources() {
+    const WORDS: [&str; 4] = ["value_set<", "resubmit", "recirculate", "clone"];
+    let Some(corpus) = barewire_testing::shared("data/p4src") else { return };
+    if !may_load() {
+        return;
+    }
+    let mut sources = Vec::new();
+    files(&corpus.join("p4_16_samples"), "p4", &mut sources);
+    let (mut loaded, mut refused, mut wrong) = (0, Vec::new(), Vec::new());
+    for path in &sources {
+        let text = String::from_utf8_lossy(&std::fs::read(path).expect("it is readable")).into_owned();
+        if !text.contains("v1model.p4") || !WORDS.iter().any(|word| text.contains(word)) {
+            continue;
+        }
+        let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
+        let (files, options) = (barewire_switch::source::Files, barewire_p4_source::Options::default());
+        let Ok(made) = barewire_switch::source::load(&files, &options, &path.display().to_string()) else {
+            refused.push(format!("{name}: it does not run"));
+            continue;
+        };
+        let program = Arc::new(made.program);
+        let prepared = match Prepared::for_kernel(Arc::clone(&program), 511) {
+            Ok(prepared) => prepared,
+            Err(error) if error.to_string().contains("bpf(") => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+            Err(error) => {
+                refused.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let compiled = Arc::clone(prepared.kernel().expect("it was compiled for the kernel"));
+        match Kernel::load(program, compiled) {
+            Ok(kernel) => match (kernel.has_tc(), &kernel.compiled().tc) {
+                (Err(why), Ok(_)) => wrong.push(format!("{name}, at tc: {why}")),
+                _ => loaded += 1,
+            },
+            Err(error) => wrong.push(format!("{name}: {error}")),
+        }
+    }
+    println!("{loaded} sources loaded");
+    refused.iter().for_each(|why| println!("refused: {why}"));
+    assert!(wrong.is_empty(), "the verifier refused {}:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(loaded > 5, "{loaded}");
 }
 
 /// At which hook a program is to stand.

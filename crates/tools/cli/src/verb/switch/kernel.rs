@@ -51,6 +51,8 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
                 "entries": map.entries,
             })).collect::<Vec<_>>(),
             "multicast": compiled.multicasts,
+            "rounds": compiled.rounds,
+            "clones": compiled.clones,
             "user_space": slow.iter().map(told).collect::<Vec<_>>(),
             "tc": match &compiled.tc {
                 Ok(form) => json!({
@@ -85,6 +87,13 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
     if compiled.multicasts {
         let back = if compiled.not_back { ", and none goes back where it came from" } else { "" };
         let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same{back}");
+    }
+    if compiled.rounds {
+        let _ = writeln!(text, "resubmission and recirculation in the kernel, at XDP: at most 33 rounds");
+    }
+    if compiled.clones {
+        let _ =
+            writeln!(text, "clones of what comes in in the kernel, at tc: to mirror sessions with one port");
     }
     if slow.is_empty() {
         let _ = writeln!(text, "no way of the program leads to user space");

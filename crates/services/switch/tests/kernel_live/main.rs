@@ -1,7 +1,9 @@
 //! The switch with its program in the kernel, between interfaces: packets that never leave it, packets that do, writes, program
 //! changes, interfaces that come and go.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod rounds;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_switch::control::{
@@ -238,7 +240,7 @@ fn meters_are_set_and_spent_once() {
     in_a_namespace(|space| {
         wire(space, "s3", "h3");
         for hook in HOOKS {
-            let program = include_str!("../../../../tests/programs/paced.p4");
+            let program = include_str!("../../../../../tests/programs/paced.p4");
             let target = TargetConfig { hook, ..TargetConfig::default() };
             let server = start_with(program, 3, target, None).expect("a switch");
             let switch = server.switch();
@@ -438,7 +440,7 @@ fn the_controller_is_told_by_the_kernel() {
 }
 
 const CPU: u32 = 64;
-const TOLD: &str = include_str!("../../../../tests/programs/told.p4");
+const TOLD: &str = include_str!("../../../../../tests/programs/told.p4");
 
 /// A switch of that program with three ports and a controller; what is for host 4 is for the controller.
 fn start_told(hook: HookChoice) -> Server {

@@ -1,0 +1,261 @@
+//! Clones of what came in, at tc: the packet as it is when ingress has ended comes in again at its interface, with a mark that names the
+//! mirror session, and the fields that go along beside it. It is parsed anew, and goes through egress as the session says.
+//!
+//! So a clone is a packet of its own, and what only user space can do for it user space does, from the same point. That egress runs later
+//! for a clone than for its original must not show: programs whose egress keeps state that depends on the order have clones in user space.
+
+use crate::again::{Kind, words_of};
+use crate::r#gen::{CTX, Gen, Made, VECTOR};
+use crate::maps::{AgainShape, MAX_CLONE_KEPT, again, config, drop_reason, fixed};
+use crate::{CLONE_MARK, Hook, Reason, SESSIONS};
+use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
+use barewire_p4::chain::Step;
+use barewire_p4::ir::{Expr, FieldListId, Node, Program, Stmt};
+use barewire_p4::phv::{Layout, slot};
+
+/// Bits of a request's session; its list of fields stands above them.
+const SESSION_BITS: i32 = SESSIONS.trailing_zeros() as i32;
+/// The highest number of a list, its position plus 1: the program's number stands above it.
+const MAX_LIST: u32 = (1 << again::EPOCH_SHIFT) - 1;
+/// The scratch word of the mark that a packet came with.
+const MARK: u32 = 1;
+
+/// Lists of fields that go with clones, each once.
+fn lists(program: &Program) -> Vec<Option<FieldListId>> {
+    let mut all = Vec::new();
+    for stmt in program.actions.iter().flat_map(|action| &action.body) {
+        if let Stmt::CloneIngress { fields, .. } = stmt
+            && !all.contains(fields)
+        {
+            all.push(*fields);
+        }
+    }
+    all
+}
+
+/// Whether a list fits what stands beside a packet; or why not.
+fn fits(program: &Program, layout: &Layout, list: Option<FieldListId>) -> Made<u32> {
+    match words_of(program, layout, list)? {
+        words @ 0..=MAX_CLONE_KEPT if list.is_none_or(|list| list.0 < MAX_LIST) => Ok(words),
+        _ => Err(Reason::No("clones with more than 2 words of fields")),
+    }
+}
+
+/// Words of the fields that go with clones, at most; none when no clone is made in the kernel.
+pub(crate) fn words(program: &Program, layout: &Layout) -> Option<u32> {
+    lists(program).into_iter().filter_map(|list| fits(program, layout, list).ok()).max()
+}
+
+impl Gen<'_> {
+    /// Whether clones are made here.
+    pub fn clones(&self) -> Option<(AgainShape, usize)> {
+        let shape = self.shape.again.filter(|_| self.is_tc())?;
+        Some((shape, shape.mirrors?))
+    }
+
+    /// The pipelines before and behind the traffic manager.
+    fn ingress_and_egress(&self) -> Option<(usize, usize)> {
+        let mut runs = self.target.steps.iter().filter_map(|step| match step {
+            Step::Run(pipeline) => Some(*pipeline),
+            _ => None,
+        });
+        Some((runs.next()?, runs.next_back()?))
+    }
+
+    /// Whether it shows which packet went through egress first.
+    fn egress_knows_order(&self, egress: usize) -> bool {
+        let program = self.program;
+        let sees = |stmt: &Stmt| {
+            matches!(
+                stmt,
+                Stmt::RegisterRead { .. }
+                    | Stmt::RegisterWrite { .. }
+                    | Stmt::Meter { .. }
+                    | Stmt::Digest { .. }
+            )
+        };
+        program.pipelines[egress].nodes.iter().any(|node| {
+            let actions = match node {
+                Node::Table { table, .. } => {
+                    if program.tables[table.at()].meter.is_some() {
+                        return true;
+                    }
+                    self.table_actions(*table)
+                }
+                Node::Call { action, .. } => vec![*action],
+                Node::If { .. } => Vec::new(),
+            };
+            actions.iter().flat_map(|action| &program.actions[action.at()].body).any(sees)
+        })
+    }
+
+    /// Ask for a clone; it is made when ingress has ended.
+    pub fn ask_clone(&mut self, session: &Expr, list: Option<FieldListId>) -> Made {
+        if self.target.hook == Hook::Xdp {
+            return Err(Reason::No("clones, at XDP"));
+        }
+        fits(self.program, &self.shape.layout, list)?;
+        let Some((ingress, egress)) = self.ingress_and_egress() else { return Err(Reason::No("clones")) };
+        if self.clones().is_none() || self.parser.is_some() || self.pipeline != ingress {
+            return Err(Reason::No("clones that are not asked for in ingress"));
+        }
+        if self.egress_knows_order(egress) {
+            return Err(Reason::No("clones, as egress knows the order of packets"));
+        }
+        self.eval(session, 0, 0)?;
+        self.asm.alu_imm(Alu::And, Reg::R0, SESSIONS as i32 - 1);
+        self.asm.add_imm(Reg::R0, 1);
+        let (asked, fields) = (self.slot(slot::CLONE), self.slot(slot::CLONE_FIELDS));
+        self.asm.store(Size::D, VECTOR, asked, Reg::R0);
+        self.asm.store_imm(Size::D, VECTOR, fields, list.map_or(0, |list| list.0 as i32 + 1));
+        Ok(())
+    }
+
+    /// Lists of the clones that are made here.
+    fn clone_lists(&self) -> Vec<Option<FieldListId>> {
+        let mut all = lists(self.program);
+        all.retain(|list| fits(self.program, &self.shape.layout, *list).is_ok());
+        all
+    }
+
+    /// The clone that was asked for, if any.
+    pub fn make_clone(&mut self) -> Made {
+        let Some((shape, _)) = self.clones() else { return Ok(()) };
+        let (asked, fields) = (self.slot(slot::CLONE), self.slot(slot::CLONE_FIELDS));
+        let (over, ready) = (self.asm.label(), self.asm.label());
+        let (head, cloned) = (shape.word(again::HEAD), shape.word(again::CLONED));
+        self.asm.load(Size::D, Reg::R0, VECTOR, asked);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
+        self.asm.add_imm(Reg::R0, -1);
+        self.asm.load(Size::D, Reg::R1, VECTOR, fields);
+        self.asm.alu_imm(Alu::Lsh, Reg::R1, SESSION_BITS);
+        self.asm.alu(Alu::Or, Reg::R0, Reg::R1);
+        self.asm.store(Size::W, VECTOR, head, Reg::R0);
+        self.asm.store_imm(Size::D, VECTOR, cloned, 1);
+        for list in self.clone_lists().into_iter().filter(|list| list.is_some()) {
+            let other = self.asm.label();
+            self.asm.load(Size::D, Reg::R0, VECTOR, fields);
+            let number = list.map_or(0, |list| list.0 as i32 + 1);
+            self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, number, other);
+            self.put_kept(shape, list)?;
+            self.asm.jump(ready);
+            self.asm.place(other);
+        }
+        self.asm.place(ready);
+        for word in 0..shape.words.min(MAX_CLONE_KEPT) {
+            self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::KEPT + word));
+            self.asm.store(Size::D, CTX, helper::skb::CB + 8 * word as i16, Reg::R1);
+        }
+        self.asm.load(Size::W, Reg::R1, VECTOR, head);
+        self.asm.mov(Reg::R2, Reg::R1);
+        self.asm.alu_imm(Alu::Rsh, Reg::R2, SESSION_BITS);
+        self.asm.map_value(Reg::R3, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R3, Reg::R3, config::EPOCH as i16);
+        self.asm.alu(Alu::Or, Reg::R2, Reg::R3);
+        self.asm.store(Size::W, CTX, helper::skb::CB + 16, Reg::R2);
+        let mark = self.scratch(MARK);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::MARK);
+        self.asm.store(Size::D, VECTOR, mark, Reg::R2);
+        self.asm.alu_imm(Alu::And, Reg::R1, SESSIONS as i32 - 1);
+        self.asm.alu_imm(Alu::Or, Reg::R1, CLONE_MARK as i32);
+        self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+        // Tests have no interface where it would come in.
+        let made = self.asm.label();
+        self.asm.map_value(Reg::R1, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R1, Reg::R1, config::FIXED_NOW_US as i16);
+        self.asm.jump_nonzero(Reg::R1, made);
+        self.asm.mov(Reg::R1, CTX);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::IFINDEX);
+        self.asm.mov_imm(Reg::R3, helper::skb::F_INGRESS);
+        self.asm.call(helper::CLONE_REDIRECT);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, made);
+        self.account(2 + drop_reason::NO_REPLICA as u32);
+        self.asm.place(made);
+        self.asm.load(Size::D, Reg::R1, VECTOR, mark);
+        self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+        self.asm.place(over);
+        Ok(())
+    }
+
+    /// Whether a packet that comes in is a clone: then what it has beside it goes behind the vector. Loses r1 to r3.
+    pub fn is_clone(&mut self) {
+        let Some((shape, _)) = self.clones() else { return };
+        let usual = self.asm.label();
+        let (head, round) = (shape.word(again::HEAD), shape.word(again::ROUND));
+        self.asm.store_imm(Size::D, VECTOR, round, 0);
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::MARK);
+        self.asm.mov(Reg::R2, Reg::R1);
+        self.asm.alu_imm(Alu::And, Reg::R2, -(SESSIONS as i32));
+        self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R2, CLONE_MARK as i32, usual);
+        self.asm.alu_imm(Alu::And, Reg::R1, SESSIONS as i32 - 1);
+        // Another program would make something else of it.
+        let other = self.dropped(drop_reason::NO_REPLICA);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::CB + 16);
+        self.asm.map_value(Reg::R3, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R3, Reg::R3, config::EPOCH as i16);
+        self.asm.xor(Reg::R2, Reg::R3);
+        self.asm.jump_if_imm(Bits::B64, Cond::Gt, Reg::R2, MAX_LIST as i32, other);
+        self.asm.alu_imm(Alu::Lsh, Reg::R2, SESSION_BITS);
+        self.asm.alu(Alu::Or, Reg::R1, Reg::R2);
+        self.asm.store(Size::W, VECTOR, head, Reg::R1);
+        self.asm.store_imm(Size::W, VECTOR, head + 4, Kind::Clone.number() as i32);
+        for word in 0..shape.words.min(MAX_CLONE_KEPT) {
+            self.asm.load(Size::D, Reg::R1, CTX, helper::skb::CB + 8 * word as i16);
+            self.asm.store(Size::D, VECTOR, shape.word(again::KEPT + word), Reg::R1);
+        }
+        self.asm.store_imm(Size::D, VECTOR, round, 1);
+        self.asm.mov_imm(Reg::R1, 0);
+        self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+        self.asm.place(usual);
+    }
+
+    /// A clone that has been parsed goes on behind ingress, there.
+    pub fn clone_to_egress(&mut self, group: u32, there: Label) -> Made {
+        let Some((shape, mirrors)) = self.clones() else { return Ok(()) };
+        let usual = self.asm.label();
+        let (head, round) = (shape.word(again::HEAD), shape.word(again::ROUND));
+        self.asm.load(Size::D, Reg::R1, VECTOR, round);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, usual);
+        self.asm.load(Size::W, Reg::R1, VECTOR, head);
+        self.asm.alu_imm(Alu::And, Reg::R1, SESSIONS as i32 - 1);
+        self.lookup_index(mirrors, Reg::R1);
+        self.place = "clones".to_owned();
+        let slow = self.slow(Reason::Session);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, slow);
+        self.asm.load(Size::W, Reg::R8, Reg::R0, 0);
+        let layout = &self.shape.layout;
+        for word in layout.metadata_word..layout.headers_word {
+            let at = self.word(word);
+            self.asm.store_imm(Size::D, VECTOR, at, 0);
+        }
+        let done = self.asm.label();
+        for list in self.clone_lists().into_iter().filter(|list| list.is_some()) {
+            let other = self.asm.label();
+            self.asm.load(Size::W, Reg::R1, VECTOR, head);
+            self.asm.alu_imm(Alu::Rsh, Reg::R1, SESSION_BITS);
+            let number = list.map_or(0, |list| list.0 as i32 + 1);
+            self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R1, number, other);
+            self.take_kept(shape, list)?;
+            self.asm.jump(done);
+            self.asm.place(other);
+        }
+        self.asm.place(done);
+        if let Some((field, _)) = self.target.replica {
+            self.asm.constant(Reg::R0, self.target.cloned);
+            self.set_meta(field, Reg::R0)?;
+        }
+        // What follows takes the port from there.
+        let way = self.target.steps.iter().find_map(|step| match step {
+            Step::Keep(barewire_p4::chain::Operand::Field(field)) => Some(*field),
+            _ => None,
+        });
+        let Some(way) = way else { return Err(Reason::No("clones")) };
+        self.asm.mov(Reg::R0, Reg::R8);
+        self.set_meta(way, Reg::R0)?;
+        let group = self.scratch(group);
+        self.asm.store_imm(Size::D, VECTOR, group, 0);
+        self.asm.jump(there);
+        self.asm.place(usual);
+        Ok(())
+    }
+}

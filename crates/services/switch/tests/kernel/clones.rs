@@ -1,0 +1,144 @@
+//! Clones of what comes in, at tc: in the kernel as in the interpreter, and in user space where their session is more than a port.
+
+use super::*;
+use barewire_p4::ir::{ActionCall, ActionId, CounterId};
+use barewire_p4::key::MatchParam;
+use barewire_p4_state::TableAction;
+use barewire_switch::control::MirrorSession;
+use barewire_switch::harness::Harness;
+use barewire_switch::prepared::EngineKind;
+
+const MIRRORED: &str = include_str!("../../../../../tests/programs/mirrored.p4");
+/// The controller's port.
+const CPU: u32 = 64;
+
+/// The same program in both engines, with the same entries.
+fn sides(program: &Arc<Program>, tc: bool) -> [Harness; 2] {
+    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
+        let prepared = match kind {
+            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
+            kind => Prepared::new(Arc::clone(program), kind),
+        };
+        let target = TargetConfig { cpu_port: Some(CPU), ..at(tc) };
+        let side = Harness::new(Arc::new(prepared.expect("a program")), target).expect("a switch");
+        let hosts = side.switch().table("hosts").expect("a table");
+        let add = |key: u32, name: &str, args: &[u64]| {
+            let known = program.actions.iter().position(|action| action.name.ends_with(name));
+            let action = ActionId::from(known.expect("an action"));
+            let args = args.iter().map(|&arg| arg.into()).collect();
+            let key = vec![MatchParam::Exact(key.into())];
+            let call = TableAction::Call(ActionCall { action, args });
+            side.switch().add_entry(hosts, key, 0, call).expect("an entry");
+        };
+        add(1, "forward", &[2]);
+        add(2, "plain", &[2, 5]);
+        add(3, "numbered", &[2, 5, 0xabcd]);
+        add(4, "broad", &[2, 5, 0xfedc_ba98_7654_3210]);
+        add(5, "only", &[5]);
+        side
+    })
+}
+
+fn packet(to: u8) -> Vec<u8> {
+    let mut packet: Vec<u8> = (0..90).collect();
+    packet[..12].fill(0);
+    (packet[5], packet[11]) = (to, 9);
+    packet[12..14].copy_from_slice(&[0x88, 0xb5]);
+    packet
+}
+
+/// Ports and EtherTypes of what comes out, the same on both sides, and counted as often.
+fn out(sides: &mut [Harness; 2], to: u8) -> Vec<(u32, u8)> {
+    let [one, other] = sides.each_mut().map(|side| side.send(3, &packet(to)).expect("it fits"));
+    assert_eq!(one, other, "to {to}");
+    let counts = sides.each_mut().map(|side| {
+        let plane = side.plane();
+        let all = (0..8).map(|at| {
+            let user = plane.datapath_state().read_counter(CounterId::from(0), at).unwrap_or_default();
+            let kernel =
+                plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(CounterId::from(0), at));
+            [user[0] + kernel[0], user[1] + kernel[1]]
+        });
+        all.collect::<Vec<_>>()
+    });
+    assert_eq!(counts[0], counts[1], "to {to}");
+    one.iter().map(|sent| (sent.port, sent.bytes[13])).collect()
+}
+
+#[test]
+fn clones_are_those_of_the_interpreter() {
+    if !may_load() {
+        return;
+    }
+    let program = from_source(MIRRORED);
+    let mut sides = sides(&program, true);
+    let kernel = sides[1].plane().kernel.as_ref().expect("the kernel has it");
+    assert!(kernel.is_at_tc() && kernel.compiled().clones);
+    let of_program: Vec<_> = kernel.slow().iter().filter(|path| path.reason.is_of_the_program()).collect();
+    assert!(of_program.is_empty(), "{of_program:?}");
+    let session = |sides: &[Harness; 2], session: MirrorSession| {
+        for side in sides {
+            side.switch().set_mirror(5, session.clone()).expect("a session");
+        }
+    };
+    let to = |port: u32| MirrorSession { egress_port: Some(port), ..MirrorSession::default() };
+    // No session yet: the clone is dropped in user space, the packet goes on in the kernel.
+    assert_eq!(out(&mut sides, 2), [(2, 0xb5)]);
+    assert_eq!((out(&mut sides, 5), sides[1].handed_over), (vec![], 2));
+    session(&sides, to(4));
+    for (destination, expected) in [
+        (1, &[(2, 0xb5)][..]),
+        (2, &[(4, 0xb6), (2, 0xb5)]),
+        (3, &[(4, 0xb6), (2, 0xb5)]),
+        (4, &[(4, 0xb6), (2, 0xb5)]),
+        (5, &[(4, 0xb6)]),
+        (6, &[(1, 0xb5)]),
+    ] {
+        assert_eq!(out(&mut sides, destination), expected, "to {destination}");
+    }
+    // To the controller, as any packet.
+    session(&sides, to(CPU));
+    assert_eq!(out(&mut sides, 3), [(CPU, 0xb6), (2, 0xb5)]);
+    assert_eq!(sides[1].handed_over, 2, "none but the first two");
+    // Sessions that are more than a port: each clone once.
+    let handed_over = |sides: &[Harness; 2]| sides[1].handed_over;
+    session(&sides, MirrorSession { truncate_bytes: 40, ..to(4) });
+    assert_eq!(out(&mut sides, 4), [(4, 0xb6), (2, 0xb5)]);
+    for side in &sides {
+        side.switch().mc_set_group(7, &[(1, 0), (6, 0)]).expect("a group");
+    }
+    session(&sides, MirrorSession { multicast_group: Some(7), ..MirrorSession::default() });
+    assert_eq!(out(&mut sides, 3), [(1, 0xb6), (6, 0xb6), (2, 0xb5)]);
+    assert_eq!(handed_over(&sides), 4);
+    for side in &sides {
+        side.switch().delete_mirror(5).expect("a session");
+    }
+    assert_eq!((out(&mut sides, 5), handed_over(&sides)), (vec![], 5));
+    assert_eq!(sides[1].failures, Vec::<String>::new());
+}
+
+/// At XDP, and where it would show that a clone goes through egress later, the packet is for user space as it came.
+#[test]
+fn clones_that_the_kernel_does_not_make_are_made_in_user_space() {
+    if !may_load() {
+        return;
+    }
+    let counts = "left.count((bit<32>) standard.egress_port & 7);";
+    let numbers = "bit<32> n; last.read(n, 0); last.write(0, n + 1); hdr.ethernet.dst_addr = (bit<48>) n;";
+    let counter = "counter(8, CounterType.packets_and_bytes) left;";
+    let in_order = MIRRORED
+        .replace(counts, &format!("{counts}\n        {numbers}"))
+        .replace(counter, &format!("{counter}\n    register<bit<32>>(1) last;"));
+    for (text, tc) in [(MIRRORED, false), (&in_order, true)] {
+        let mut sides = sides(&from_source(text), tc);
+        for side in &sides {
+            let port = MirrorSession { egress_port: Some(4), ..MirrorSession::default() };
+            side.switch().set_mirror(5, port).expect("a session");
+        }
+        for destination in 1..7 {
+            out(&mut sides, destination);
+        }
+        assert_eq!(sides[1].failures, Vec::<String>::new());
+        assert!(sides[1].handed_over >= 4, "those of an entry that clones: {}", sides[1].handed_over);
+    }
+}

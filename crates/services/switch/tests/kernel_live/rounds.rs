@@ -1,0 +1,134 @@
+//! Packets that go round, clones and parser value sets, between interfaces.
+
+use super::*;
+use barewire_switch::control::MirrorSession;
+
+const ROUNDS: &str = include_str!("../../../../../tests/programs/rounds.p4");
+const MIRRORED: &str = include_str!("../../../../../tests/programs/mirrored.p4");
+const SETS: &str = include_str!("../../../../../tests/programs/sets.p4");
+
+const TO: u64 = 0x0200_0000_0001;
+
+/// Rounds that the kernel does not make any more are made in user space, from where it ended: counted once, and the registers are one.
+#[test]
+fn rounds_go_on_in_user_space() {
+    in_a_namespace(|_| {
+        let server = start(ROUNDS);
+        let switch = server.switch();
+        let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
+        let (seen, passes) =
+            (switch.counter("seen").expect("a counter"), switch.register("passes").expect("registers"));
+        let (mut resubmitted, mut recirculated, mut bytes) = (0, 0, 0);
+        for (kind, left) in [(1, 5), (2, 33), (1, 33), (1, 50), (2, 34), (3, 60), (2, 100)] {
+            let mut packet = ethernet(TO, 0x0200_0000_1000 + u64::from(left), 80);
+            (packet[14], packet[15]) = (kind, left);
+            let before = came_up(switch, 1);
+            input.send_now(&packet);
+            let got = next_of(&mut output, |got| got[6..12] == packet[6..12]);
+            assert_eq!(got[16..18], [left, 1], "kind {kind}, {left} rounds");
+            assert_eq!(came_up(switch, 1) - before, u64::from(left > 33), "kind {kind}, {left} rounds");
+            let rounds = u64::from(left);
+            *if kind == 1 { &mut resubmitted } else { &mut recirculated } += rounds;
+            bytes += 80 * (rounds + 1) + if kind == 3 { rounds * (rounds + 1) } else { 0 };
+            for (at, count) in [(4, recirculated), (6, resubmitted)] {
+                let counted = switch.read_counters(seen, Range::One(at)).expect("a counter");
+                assert_eq!(counted[0].1.packets, count, "kind {kind}, {left} rounds: those of type {at}");
+            }
+            let all = switch.read_registers(passes, Range::One(0)).expect("a register");
+            assert_eq!(all, [(0, big(bytes))], "kind {kind}, {left} rounds");
+        }
+        server.stop().expect("the engine is well");
+    });
+}
+
+/// A clone leaves as its session says: by the kernel where that is a port, otherwise by user space.
+#[test]
+fn clones_leave_by_their_session() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in [HookChoice::Tc, HookChoice::Clsact] {
+            let target = TargetConfig { hook, ..TargetConfig::default() };
+            let server = start_with(MIRRORED, 3, target, None).expect("a switch");
+            let switch = server.switch();
+            let entries = || {
+                add(switch, "hosts", vec![exact(TO)], 0, "numbered", &[2, 5, 0xabcd]);
+                add(switch, "hosts", vec![exact(TO + 1)], 0, "broad", &[2, 5, 0xfedc_ba98_7654_3210]);
+            };
+            entries();
+            let to = |session: MirrorSession| switch.set_mirror(5, session).expect("a session");
+            let port = || MirrorSession { egress_port: Some(3), ..MirrorSession::default() };
+            let [mut h1, mut h2, mut h3] =
+                ["h1", "h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            let mut number = 0;
+            let mut send = |to: u64| {
+                number += 1;
+                let packet = ethernet(to, 0x0200_0000_1000 + number, 80);
+                h1.send_now(&packet);
+                // The number is the clone's alone: egress finds a new source in the packet itself.
+                let got = next_of(&mut h2, |got| got[..6] == packet[..6] && got[6..12] == [2, 3, 4, 5, 6, 7]);
+                let clone = next_of(&mut h3, |got| got[6..12] == packet[6..12]);
+                assert_eq!(
+                    (&got[12..14], &clone[12..14]),
+                    (&[0x88, 0xb5][..], &[0x88, 0xb6][..]),
+                    "{hook:?}"
+                );
+                assert_eq!([got[14], clone[14]], [0, 1], "{hook:?}");
+                clone
+            };
+            to(port());
+            for _ in 0..10 {
+                assert_eq!(send(TO)[17..19], [0xab, 0xcd], "{hook:?}");
+                let wide = send(TO + 1)[17..28].to_vec();
+                let shifted = 0xfedc_ba98_7654_3210_u128 << 2;
+                assert_eq!(wide[2..11], shifted.to_be_bytes()[7..16], "{hook:?}: {wide:02x?}");
+            }
+            assert_eq!(came_up(switch, 1), 0, "{hook:?}: the kernel makes them");
+            to(MirrorSession { truncate_bytes: 40, ..port() });
+            for _ in 0..10 {
+                assert_eq!(send(TO).len(), 40, "{hook:?}");
+            }
+            assert_eq!(came_up(switch, 1), 10, "{hook:?}: clones that are cut, not their packets");
+            to(port());
+            // Sessions outlive programs.
+            switch.load(&json(MIRRORED)).expect("a program");
+            entries();
+            switch.swap().expect("another program");
+            assert_eq!(send(TO).len(), 80, "{hook:?}");
+            assert_eq!(came_up(switch, 1), 10, "{hook:?}: the kernel makes them");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
+/// A value set's write that has returned is seen by the packet that comes next.
+#[test]
+fn value_sets_are_those_of_the_next_packet() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in HOOKS {
+            let target = TargetConfig { hook, ..TargetConfig::default() };
+            let server = start_with(SETS, 3, target, None).expect("a switch");
+            let switch = server.switch();
+            let (types, pairs) =
+                (switch.value_set("types").expect("a set"), switch.value_set("pairs").expect("a set"));
+            let [mut h1, mut h2, mut h3] =
+                ["h1", "h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            for round in 0..20 {
+                let packet = ethernet(TO, 0x0200_0000_1000 + round, 80);
+                let ours = |got: &[u8]| got[6..12] == packet[6..12];
+                switch.vs_set(pairs, vec![vec![big(0x88b5), big(TO)]]).expect("values");
+                h1.send_now(&packet);
+                assert_eq!(next_of(&mut h2, ours)[14], 0x22, "{hook:?}");
+                switch.vs_remove(pairs, vec![big(0x88b5), big(TO)]).expect("a value");
+                h1.send_now(&packet);
+                assert_eq!(next_of(&mut h3, ours)[14], 0, "{hook:?}");
+                switch.vs_add(types, vec![big(0x88b5)]).expect("a value");
+                h1.send_now(&packet);
+                assert_eq!(next_of(&mut h1, |got| ours(got) && got[14] == 0x11)[14], 0x11, "{hook:?}");
+                switch.vs_clear(types).expect("a set");
+            }
+            assert_eq!(came_up(switch, 1), 0, "{hook:?}: none left the kernel");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
