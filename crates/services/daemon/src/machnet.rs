@@ -56,7 +56,11 @@ pub(crate) fn parse(text: &str, path: &str) -> Result<Config, ConfigError> {
         return Err(bad("machnet_config", "{}", "names no interface"));
     };
     if let Some((second, _)) = interfaces.next() {
-        return Err(bad("machnet_config", second, "one interface in such a file: run one daemon for each, or write a barewire.toml with [[ports]]"));
+        return Err(bad(
+            "machnet_config",
+            second,
+            "one interface in such a file: run one daemon for each, or write a barewire.toml with [[ports]]",
+        ));
     }
     if interface.engine_threads.is_some_and(|n| n > 1) {
         eprintln!("barewire: engine_threads: one engine serves the interface; the rest is ignored");

@@ -78,7 +78,9 @@ fn a_scrape_has_what_is_on_the_page_in_the_wanted_form() {
         "{head}"
     );
     assert!(
-        body.contains(&format!("barewire_port_rx_frames_total{{name=\"{name}\",engine=\"0\",port=\"0\"}} 41\n")),
+        body.contains(&format!(
+            "barewire_port_rx_frames_total{{name=\"{name}\",engine=\"0\",port=\"0\"}} 41\n"
+        )),
         "{body}"
     );
     assert!(body.contains("engine=\"0\",port=\"0\",reason=\"truncated\"} 2\n") && !body.contains("# EOF"));
