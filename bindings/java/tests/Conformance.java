@@ -398,7 +398,7 @@ public final class Conformance {
                 client.close();
                 // On the thread that takes events, which ends by itself.
                 Client other = Client.attach("other");
-                other.call(other.connect(address).join(), bytes("x"), null).thenRun(other::close);
+                other.call(other.connect(address).join(), bytes("hold"), Duration.ofMillis(200)).whenComplete((answer, why) -> other.close());
                 raises(BarewireException.Closed.class, () -> check(other.next(Duration.ofSeconds(10)) != null, "it is closed"));
             }
             case "flat" -> flat();

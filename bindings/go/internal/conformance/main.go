@@ -215,9 +215,15 @@ func (s scenario) closeUnread(client *barewire.Client) {
 }
 
 func (s scenario) connectCancelled(client *barewire.Client) {
-	for n := 0; n < s.number("count", 1); n++ {
+	start := time.Now()
+	for n := 0; n < 10; n++ {
+		mustDo(client.CloseFlow(s.connect(client)))
+	}
+	// Around the time at which the answer comes.
+	usual := time.Since(start) / 10
+	for n := 0; n < 4*s.number("count", 1); n++ {
 		within, cancel := context.WithCancel(context.Background())
-		after := time.AfterFunc(time.Duration(n*7%400)*time.Microsecond, cancel)
+		after := time.AfterFunc(usual*time.Duration(n%50)/25, cancel)
 		flow, err := client.Connect(within, s.address, nil)
 		check(err == nil || errors.Is(err, context.Canceled), fmt.Sprint("connected, or given up, not ", err))
 		if err == nil {
@@ -226,6 +232,8 @@ func (s scenario) connectCancelled(client *barewire.Client) {
 		after.Stop()
 		cancel()
 	}
+	fmt.Println("cancelled")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	for n := 0; n < 20; n++ {
 		within, cancel := context.WithCancel(context.Background())
 		after := time.AfterFunc(time.Duration(n*3%100)*time.Microsecond, cancel)
@@ -246,8 +254,6 @@ func (s scenario) connectCancelled(client *barewire.Client) {
 		after.Stop()
 		cancel()
 	}
-	fmt.Println("cancelled")
-	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 }
 
 func run(address, kind string, given map[string]string) {

@@ -223,6 +223,7 @@ impl Client {
         let now = barewire_engine::now();
         let Some(attempt) = &steady.attempt else {
             if now >= steady.try_at {
+                steady.try_at = now + RETRY.into();
                 steady.ask().map_err(AttachError::Wait)?;
             }
             return Ok(false);
