@@ -106,8 +106,13 @@ pub(crate) fn words(program: &Program, layout: &Layout) -> Option<u32> {
 impl Gen<'_> {
     /// Whether packets go round again here, and the array of programs.
     fn rounds(&self) -> Option<(AgainShape, usize)> {
-        let shape = self.shape.again.filter(|_| !self.is_tc())?;
-        Some((shape, shape.programs?))
+        let shape = self.shape.again?;
+        let [at_xdp, at_tc] = shape.programs?;
+        match self.is_tc() {
+            false => Some((shape, at_xdp)),
+            // A clone in a later round would have its context in the place of the packet's.
+            true => shape.mirrors.is_none().then_some((shape, at_tc)),
+        }
     }
 
     /// Ask for another round; it begins when the pipeline of its kind has ended.
@@ -115,8 +120,8 @@ impl Gen<'_> {
         let why = match (kind, self.rounds().is_some(), self.parser.is_some()) {
             (_, true, false) => None,
             (_, _, true) => Some("resubmission and recirculation in the parser"),
-            (Kind::Resubmit, ..) => Some("resubmission, at tc"),
-            _ => Some("recirculation, at tc"),
+            (Kind::Resubmit, ..) => Some("resubmission beside clones, at tc"),
+            _ => Some("recirculation beside clones, at tc"),
         };
         words_of(self.program, &self.shape.layout, list)?;
         if let Some(why) = why {
@@ -218,9 +223,13 @@ impl Gen<'_> {
         self.asm.store_imm(Size::D, VECTOR, shape.word(again::MARK), 0);
         self.blank();
         let len = self.slot(slot::PACKET_LEN);
-        self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::DATA);
-        self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
-        self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
+        if self.is_tc() {
+            self.asm.load(Size::W, Reg::R2, CTX, helper::skb::LEN);
+        } else {
+            self.asm.load(Size::W, Reg::R1, CTX, helper::xdp::DATA);
+            self.asm.load(Size::W, Reg::R2, CTX, helper::xdp::DATA_END);
+            self.asm.alu(Alu::Sub, Reg::R2, Reg::R1);
+        }
         self.asm.store(Size::D, VECTOR, len, Reg::R2);
         if self.needs_time() {
             self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);

@@ -179,7 +179,7 @@ pub struct Compiled {
     pub multicasts: bool,
     /// But not one that would go back where the packet came from.
     pub not_back: bool,
-    /// Packets are resubmitted and recirculated in the kernel, at XDP.
+    /// Packets are resubmitted and recirculated in the kernel, at tc only without clones.
     pub rounds: bool,
     /// Clones of what came in are made in the kernel, at tc.
     pub clones: bool,

@@ -14,7 +14,7 @@
 //! meter M    array of locked values: whether it is configured, and the buckets of its rates; of an entry's meter at handle + 1
 //! digests    ring buffer: the number of a learn list, and a sample
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
-//! programs   array: the program itself, for packets that go round again
+//! programs   array, one for each hook: the program itself, for packets that go round again
 //! mirrors    hash, for tc: mirror session -> port
 //! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
 //! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
@@ -69,7 +69,7 @@ pub mod verdict {
 
 /// Words behind the vector's keys, for packets that go round again.
 pub mod again {
-    /// Not 0: the program was called by itself, at XDP.
+    /// Not 0: the program was called by itself.
     pub const MARK: u32 = 0;
     /// Not 0: this is not a packet's first round, or it is a clone.
     pub const ROUND: u32 = 1;
@@ -236,8 +236,8 @@ pub struct AgainShape {
     pub at: u32,
     /// Words of fields that go with a packet, at most.
     pub words: u32,
-    /// The array whose only element is the program itself, at XDP, where packets go round.
-    pub programs: Option<usize>,
+    /// Where packets go round: the arrays whose only element is the program itself, at XDP and at tc.
+    pub programs: Option<[usize; 2]>,
     /// Mirror session -> port, at tc, where clones are made.
     pub mirrors: Option<usize>,
 }
@@ -467,7 +467,8 @@ impl Shape {
             self.maps.push(spec);
             self.maps.len() - 1
         };
-        let programs = rounds.map(|_| add(map("programs", MapKind::ProgArray, 4, 4, 1)));
+        let programs = rounds
+            .map(|_| ["programs", "programs.tc"].map(|name| add(map(name, MapKind::ProgArray, 4, 4, 1))));
         let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
         let words = rounds.max(clones).unwrap_or(0);
         self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });

@@ -213,16 +213,22 @@ impl Kernel {
             Program::load(kind, "barewire_p4", &insns)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
-        if let Some(programs) = compiled.shape.again.and_then(|again| again.programs) {
-            let itself = loaded.as_raw_fd().to_ne_bytes();
-            let done = maps[programs].update(&0_u32.to_ne_bytes(), &itself);
-            let name = || compiled.maps[programs].name.clone();
-            done.map_err(|source| KernelError::Update { name: name(), source })?;
-        }
         let tc = match &compiled.tc {
             Ok(form) => load(Kind::Tc, &form.insns).map_err(|error| format!("bpf(BPF_PROG_LOAD): {error}")),
             Err(refusal) => Err(refusal.to_string()),
         };
+        for (at, program) in compiled
+            .shape
+            .again
+            .and_then(|again| again.programs)
+            .into_iter()
+            .flat_map(|[at_xdp, at_tc]| [(at_xdp, Some(&loaded)), (at_tc, tc.as_ref().ok())])
+        {
+            let Some(itself) = program.map(|program| program.as_raw_fd().to_ne_bytes()) else { continue };
+            let name = || compiled.maps[at].name.clone();
+            let done = maps[at].update(&0_u32.to_ne_bytes(), &itself);
+            done.map_err(|source| KernelError::Update { name: name(), source })?;
+        }
         let ring = compiled.shape.ring.map(|at| {
             let spec = &compiled.maps[at];
             RingReader::new(Arc::clone(&maps[at]), spec.entries)

@@ -57,11 +57,27 @@ fn packets_go_round_in_the_kernel() {
     if !may_load() {
         return;
     }
-    let program = from_source(ROUNDS);
-    let mut sides = sides(&program, false);
+    go_round(ROUNDS, false);
+}
+
+/// At tc nothing is cut.
+#[test]
+fn packets_go_round_at_tc() {
+    if may_load() {
+        go_round(&without_cut(), true);
+    }
+}
+
+fn without_cut() -> String {
+    ROUNDS.replace("truncate(32w40);", "")
+}
+
+fn go_round(text: &str, tc: bool) {
+    let program = from_source(text);
+    let mut sides = sides(&program, tc);
     let kernel = sides[1].plane().kernel.as_ref().expect("the kernel has it");
     let of_program: Vec<_> = kernel.slow().iter().filter(|path| path.reason.is_of_the_program()).collect();
-    assert!(of_program.is_empty(), "{of_program:?}");
+    assert!(of_program.is_empty() && kernel.is_at_tc() == tc, "{of_program:?}");
     assert!(kernel.compiled().rounds && kernel.compiled().registers);
     for kind in 0..8 {
         for left in [0, 1, 2, 7, 30] {
@@ -83,17 +99,19 @@ fn rounds_that_the_kernel_does_not_make_are_made_in_user_space() {
     if !may_load() {
         return;
     }
-    let program = from_source(ROUNDS);
-    let mut sides = sides(&program, false);
-    let mut handed_over = 0;
-    for (kind, left) in [(1, 33), (1, 34), (1, 60), (2, 33), (2, 34), (2, 200), (4, 50), (3, 36)] {
-        let bytes = same(&mut sides, kind, left);
-        assert_eq!(register(&mut sides[0]), register(&mut sides[1]), "kind {kind}, {left} rounds");
-        assert_eq!(bytes[16..18], [left, 1]);
-        handed_over += u64::from(left > 33);
-        assert_eq!(sides[1].handed_over, handed_over, "kind {kind}, {left} rounds");
+    for (text, tc) in [(ROUNDS, false), (&without_cut(), true)] {
+        let program = from_source(text);
+        let mut sides = sides(&program, tc);
+        let mut handed_over = 0;
+        for (kind, left) in [(1, 33), (1, 34), (1, 60), (2, 33), (2, 34), (2, 200), (4, 50), (3, 36)] {
+            let bytes = same(&mut sides, kind, left);
+            assert_eq!(register(&mut sides[0]), register(&mut sides[1]), "kind {kind}, {left} rounds");
+            assert_eq!(bytes[16..18], [left, 1]);
+            handed_over += u64::from(left > 33);
+            assert_eq!(sides[1].handed_over, handed_over, "kind {kind}, {left} rounds, at tc: {tc}");
+        }
+        assert_eq!(sides[1].failures, Vec::<String>::new());
     }
-    assert_eq!(sides[1].failures, Vec::<String>::new());
 }
 
 /// What only user space can do, in a later round: it begins there with that round, not with the packet as it came.
@@ -110,7 +128,7 @@ fn a_later_round_may_need_user_space() {
                 let before = sides[1].handed_over;
                 same(&mut sides, kind, left);
                 let handed_over = sides[1].handed_over - before;
-                // At tc none goes round, and one that is counted and may go round goes up at once.
+                // At tc some are to be cut, and all are counted before: so all go up at once.
                 let expected = tc || (kind == 5 && left > 0) || ((1..5).contains(&kind) && left == 40);
                 assert_eq!(handed_over, u64::from(expected), "kind {kind}, {left} rounds, at tc: {tc}");
             }

@@ -13,31 +13,36 @@ const TO: u64 = 0x0200_0000_0001;
 #[test]
 fn rounds_go_on_in_user_space() {
     in_a_namespace(|_| {
-        let server = start(ROUNDS);
-        let switch = server.switch();
-        let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
-        let (seen, passes) =
-            (switch.counter("seen").expect("a counter"), switch.register("passes").expect("registers"));
-        let (mut resubmitted, mut recirculated, mut bytes) = (0, 0, 0);
-        for (kind, left) in [(1, 5), (2, 33), (1, 33), (1, 50), (2, 34), (3, 60), (2, 100)] {
-            let mut packet = ethernet(TO, 0x0200_0000_1000 + u64::from(left), 80);
-            (packet[14], packet[15]) = (kind, left);
-            let before = came_up(switch, 1);
-            input.send_now(&packet);
-            let got = next_of(&mut output, |got| got[6..12] == packet[6..12]);
-            assert_eq!(got[16..18], [left, 1], "kind {kind}, {left} rounds");
-            assert_eq!(came_up(switch, 1) - before, u64::from(left > 33), "kind {kind}, {left} rounds");
-            let rounds = u64::from(left);
-            *if kind == 1 { &mut resubmitted } else { &mut recirculated } += rounds;
-            bytes += 80 * (rounds + 1) + if kind == 3 { rounds * (rounds + 1) } else { 0 };
-            for (at, count) in [(4, recirculated), (6, resubmitted)] {
-                let counted = switch.read_counters(seen, Range::One(at)).expect("a counter");
-                assert_eq!(counted[0].1.packets, count, "kind {kind}, {left} rounds: those of type {at}");
+        let uncut = ROUNDS.replace("truncate(32w40);", "");
+        for (text, hook) in
+            [(ROUNDS, HookChoice::Auto), (&uncut, HookChoice::Tc), (&uncut, HookChoice::Clsact)]
+        {
+            let server = start_at(text, hook).expect("a switch");
+            let switch = server.switch();
+            let (mut input, mut output) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
+            let (seen, passes) =
+                (switch.counter("seen").expect("a counter"), switch.register("passes").expect("registers"));
+            let (mut resubmitted, mut recirculated, mut bytes) = (0, 0, 0);
+            for (kind, left) in [(1, 5), (2, 33), (1, 33), (1, 50), (2, 34), (3, 60), (2, 100)] {
+                let mut packet = ethernet(TO, 0x0200_0000_1000 + u64::from(left), 80);
+                (packet[14], packet[15]) = (kind, left);
+                let before = came_up(switch, 1);
+                input.send_now(&packet);
+                let got = next_of(&mut output, |got| got[6..12] == packet[6..12]);
+                assert_eq!(got[16..18], [left, 1], "kind {kind}, {left} rounds");
+                assert_eq!(came_up(switch, 1) - before, u64::from(left > 33), "kind {kind}, {left} rounds");
+                let rounds = u64::from(left);
+                *if kind == 1 { &mut resubmitted } else { &mut recirculated } += rounds;
+                bytes += 80 * (rounds + 1) + if kind == 3 { rounds * (rounds + 1) } else { 0 };
+                for (at, count) in [(4, recirculated), (6, resubmitted)] {
+                    let counted = switch.read_counters(seen, Range::One(at)).expect("a counter");
+                    assert_eq!(counted[0].1.packets, count, "kind {kind}, {left} rounds: those of type {at}");
+                }
+                let all = switch.read_registers(passes, Range::One(0)).expect("a register");
+                assert_eq!(all, [(0, big(bytes))], "kind {kind}, {left} rounds");
             }
-            let all = switch.read_registers(passes, Range::One(0)).expect("a register");
-            assert_eq!(all, [(0, big(bytes))], "kind {kind}, {left} rounds");
+            server.stop().expect("the engine is well");
         }
-        server.stop().expect("the engine is well");
     });
 }
 

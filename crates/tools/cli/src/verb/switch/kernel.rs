@@ -89,7 +89,7 @@ pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow
         let _ = writeln!(text, "multicast in the kernel: all copies of a packet are the same{back}");
     }
     if compiled.rounds {
-        let _ = writeln!(text, "resubmission and recirculation in the kernel, at XDP: at most 33 rounds");
+        let _ = writeln!(text, "resubmission and recirculation in the kernel: at most 33 rounds more");
     }
     if compiled.clones {
         let _ =
