@@ -128,7 +128,7 @@ struct Station {
 
 impl Station {
     fn connect(&mut self, now: Instant, remote: SocketAddr, token: u64) -> IpAddr {
-        let source = self.stack.source_for(remote.ip()).expect("a way");
+        let source = self.stack.source_for(remote.ip(), None).expect("a way");
         self.connect_from(now, source, remote, token);
         source
     }
@@ -301,7 +301,7 @@ fn flows_leave_by_the_port_that_leads_there() {
         expected.push((token, world.middle.connect(now, remote, token)));
     }
     assert_eq!(expected, [(1, ip(1, 1)), (2, ip(2, 1))]);
-    assert_eq!(world.middle.stack.source_for(ip(3, 1)), None);
+    assert_eq!(world.middle.stack.source_for(ip(3, 1), None), None);
     let flows = world.two_busy_flows();
     for (token, source) in expected {
         assert_eq!(world.middle.seen.connected[&token].1.ip(), source);

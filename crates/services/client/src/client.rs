@@ -190,9 +190,6 @@ impl Client {
     ) -> Result<(), SendError> {
         self.submit(&Request::Listen { token, udp_port, local })?;
         self.calls.listens(local, udp_port, token, fate);
-        if let Some(steady) = &mut self.steady {
-            steady.listens(local, udp_port, token);
-        }
         self.flush();
         Ok(())
     }
@@ -203,7 +200,7 @@ impl Client {
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
         self.submit(&Request::Unlisten { udp_port })?;
-        self.calls.listening.retain(|p| *p != udp_port);
+        self.calls.unlistens(udp_port);
         if let Some(steady) = &mut self.steady {
             steady.unlistens(udp_port);
         }
@@ -590,6 +587,12 @@ impl Client {
                 }
                 Completion::Listening { udp_port, .. } | Completion::ListenFailed { udp_port, .. } => {
                     let done = matches!(completion, Completion::Listening { .. });
+                    if done
+                        && let Some(steady) = &mut self.steady
+                        && let Some((local, token)) = self.calls.wish(udp_port)
+                    {
+                        steady.listens(local, udp_port, token);
+                    }
                     let verdict = self.calls.listened(udp_port, done, &mut self.owed);
                     match self.obey(verdict) {
                         Some(event) => event,

@@ -3,10 +3,14 @@
 //! The first is `[interface]`, or the first `[[ports]]` where that names no port; its values are [`Config`]'s own fields.
 
 use crate::config::{Config, ConfigError, bad, with_prefix};
-use barewire_engine::{AttachError, Attached, HostSettings, for_host, open_port};
+use crate::late::LatePort;
+use crate::link::MTU_MIN;
+use barewire_engine::{
+    AttachError, Attached, HostSettings, Interface, for_host, open_port, with_claims,
+};
 use barewire_frame::Pool;
 use barewire_host::HostConfig;
-use barewire_port::{Port, PortUri};
+use barewire_port::{OpenError, Port, PortUri};
 use barewire_transport::LEGS_MAX;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
@@ -148,6 +152,14 @@ impl PortTable {
     }
 }
 
+/// Frames that wait for reception on an `xdp:` port of several, at most: what its receive ring holds.
+const FILL_FRAMES_MAX: u32 = 2048;
+
+/// Whether a port can be opened on an interface as it is now, and messages sent.
+pub(crate) fn serves(found: Option<&Interface>) -> bool {
+    found.is_some_and(|i| i.up && i.mtu >= u32::from(MTU_MIN))
+}
+
 /// A port that is open, with the host on it.
 pub(crate) struct Opened {
     pub port: Box<dyn Port>,
@@ -221,21 +233,33 @@ impl Config {
 
     /// Opens the ports on one pool, which has what the configuration says for each. `first` is the URI of the first one, as this engine
     /// has it.
-    pub(crate) fn open_ports(&self, first: &PortUri) -> Result<(Pool, Vec<Opened>), AttachError> {
+    /// Those that are `late` are there, and closed.
+    pub(crate) fn open_ports(&self, first: &PortUri, late: &[bool]) -> Result<(Pool, Vec<Opened>), AttachError> {
         let ports = self.all_ports();
         let mut pool = self.pool;
         pool.frames = pool.frames.saturating_mul(ports.len() as u32);
         let mut uris = Vec::new();
         for (n, port) in ports.iter().enumerate() {
             let uri = if n == 0 { first.clone() } else { port.port.parse()? };
-            let (uri, grown) = for_host(uri, &port.addresses(), pool)?;
+            let (mut uri, grown) = match for_host(uri.clone(), &port.addresses(), pool) {
+                // How many queues it will have nobody knows.
+                Err(OpenError::NotFound { .. }) if n > 0 => (with_claims(uri, &port.addresses())?, pool),
+                found => found?,
+            };
             pool = grown;
+            if uri.scheme == "xdp" && ports.len() > 1 && !uri.options.contains_key("fill_frames") {
+                // Of its own part: without a word each takes its share of what the ones before it have left.
+                uri = uri.with("fill_frames", (self.pool.frames / 2).min(FILL_FRAMES_MAX));
+            }
             uris.push(uri);
         }
         let pool = Pool::new(pool)?;
         let mut opened = Vec::new();
-        for (port, uri) in ports.iter().zip(uris) {
-            let opens = open_port(&uri, &pool)?;
+        for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
+            let opens = match late.get(n) {
+                Some(true) => Box::new(LatePort::new(uri, pool.clone(), port.mtu)?),
+                _ => open_port(&uri, &pool)?,
+            };
             let Attached { port, host, .. } = port.settings(self).attach_to(opens, pool.clone())?;
             opened.push(Opened { port, host });
         }

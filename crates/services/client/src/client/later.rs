@@ -17,7 +17,7 @@ impl Client {
 
     /// As [`unlisten`](Client::unlisten).
     pub(crate) fn unlisten_later(&mut self, udp_port: u16) {
-        self.calls.listening.retain(|p| *p != udp_port);
+        self.calls.unlistens(udp_port);
         if let Some(steady) = &mut self.steady {
             steady.unlistens(udp_port);
         }
