@@ -616,4 +616,32 @@ mod tests {
             assert!(!strays.admit(now, kind) && strays.admit(now, next));
         }
     }
+
+    /// What strangers do on one link costs nobody on another an answer or a cookie.
+    #[test]
+    fn strangers_of_one_leg_are_no_matter_of_another() {
+        let config = Config { half_open_max: 8, ..Config::default() };
+        let memory = crate::HeapMemory::new(1 << 20, 1 << 20);
+        let mut e = Endpoint::new(config, memory, [7; 32]).expect("an endpoint");
+        let addresses = [1, 2].map(|net| SocketAddr::from(([10, net, 0, 1], 888)));
+        e.add_leg(&[addresses[1].ip()], 1500).expect("a leg");
+        let now = Instant::from_nanos(5_000_000_000);
+        let stranger = SocketAddr::from(([10, 2, 0, 9], 7));
+        for cid in 1..2 * u64::from(STRAYS_PER_SECOND) {
+            e.answer_unknown(now, addresses[1], stranger, cid);
+            while e.legs.get_mut(1).strays.pop().is_some() {}
+        }
+        let answered = e.counters.resets_tx.get();
+        assert_eq!(answered, u64::from(STRAYS_PER_SECOND / 2));
+        e.answer_unknown(now, addresses[1], stranger, 1);
+        assert_eq!(e.counters.resets_tx.get(), answered);
+        e.answer_unknown(now, addresses[0], stranger, 1);
+        assert_eq!(e.counters.resets_tx.get(), answered + 1);
+        // Half of what may be half open in all.
+        for n in 0..4 {
+            assert!(!e.wants_proof(1, 888, 0), "{n}");
+            e.legs.get_mut(1).half_open += 1;
+        }
+        assert!(e.wants_proof(1, 888, 0) && !e.wants_proof(0, 888, 0));
+    }
 }

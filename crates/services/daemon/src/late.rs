@@ -7,6 +7,7 @@ use barewire_engine::open_port;
 use barewire_frame::{Burst, Pool, StampSource};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_wire::eth::HEADER_LEN;
+use barewire_wire::vlan::TAG_LEN as VLAN_LEN;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -22,8 +23,10 @@ pub(crate) struct LatePort {
 }
 
 impl LatePort {
-    /// Counts on packets of `mtu` bytes.
+    /// Counts on packets of `mtu` bytes, or what a frame of the pool holds.
     pub(crate) fn new(uri: PortUri, pool: Pool, mtu: u16) -> Result<LatePort, OpenError> {
+        let carried = pool.frame_max().saturating_sub(HEADER_LEN + VLAN_LEN);
+        let mtu = mtu.min(u16::try_from(carried).unwrap_or(u16::MAX));
         let caps = PortCaps {
             mtu: mtu.into(),
             frame_max: u32::from(mtu) + HEADER_LEN as u32,

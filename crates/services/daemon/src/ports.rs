@@ -155,6 +155,15 @@ impl PortTable {
 /// Frames that wait for reception on an `xdp:` port of several, at most: what its receive ring holds.
 const FILL_FRAMES_MAX: u32 = 2048;
 
+/// A port of several, with frames for reception out of its own `part` of the pool: without a word each would take a share of what those
+/// before it have left.
+fn with_share(uri: PortUri, part: u32) -> PortUri {
+    if uri.scheme != "xdp" || uri.options.contains_key("fill_frames") {
+        return uri;
+    }
+    uri.with("fill_frames", (part / 2).min(FILL_FRAMES_MAX))
+}
+
 /// Whether a port can be opened on an interface as it is now, and messages sent.
 pub(crate) fn serves(found: Option<&Interface>) -> bool {
     found.is_some_and(|i| i.up && i.mtu >= u32::from(MTU_MIN))
@@ -241,17 +250,13 @@ impl Config {
         let mut uris = Vec::new();
         for (n, port) in ports.iter().enumerate() {
             let uri = if n == 0 { first.clone() } else { port.port.parse()? };
-            let (mut uri, grown) = match for_host(uri.clone(), &port.addresses(), pool) {
+            let (uri, grown) = match for_host(uri.clone(), &port.addresses(), pool) {
                 // How many queues it will have nobody knows.
                 Err(OpenError::NotFound { .. }) if n > 0 => (with_claims(uri, &port.addresses())?, pool),
                 found => found?,
             };
             pool = grown;
-            if uri.scheme == "xdp" && ports.len() > 1 && !uri.options.contains_key("fill_frames") {
-                // Of its own part: without a word each takes its share of what the ones before it have left.
-                uri = uri.with("fill_frames", (self.pool.frames / 2).min(FILL_FRAMES_MAX));
-            }
-            uris.push(uri);
+            uris.push(if ports.len() > 1 { with_share(uri, self.pool.frames) } else { uri });
         }
         let pool = Pool::new(pool)?;
         let mut opened = Vec::new();
@@ -293,6 +298,18 @@ mod tests {
         let alone = parse(&format!("[interface]\npool_frames = 4096\n{more}")).unwrap();
         assert_eq!((alone.port.as_str(), alone.transport.mtu), ("packet:eth1", 9000));
         assert_eq!((alone.ports.len(), alone.pool.frames), (1, 4096));
+    }
+
+    #[test]
+    fn each_port_receives_with_a_share_of_its_own_part() {
+        let of = |uri: &str, part| {
+            let uri = with_share(uri.parse().unwrap(), part);
+            uri.options.get("fill_frames").cloned()
+        };
+        assert_eq!(of("xdp:eth0", 8192).as_deref(), Some("2048"));
+        assert_eq!(of("trace+xdp:eth0?trace=x.pcap", 1000).as_deref(), Some("500"));
+        assert_eq!(of("xdp:eth0?fill_frames=64", 8192).as_deref(), Some("64"));
+        assert_eq!(of("packet:eth0", 8192), None);
     }
 
     #[test]

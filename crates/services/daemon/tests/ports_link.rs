@@ -40,12 +40,18 @@ fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<Po
 
 impl Rig {
     fn new(scheme: &str) -> Option<Rig> {
+        Rig::with(scheme, |_| ())
+    }
+
+    /// With something done to the interfaces before the daemon starts that has two.
+    fn with(scheme: &str, before: impl FnOnce(&Namespace)) -> Option<Rig> {
         have(Needs::Root, is_root_capable())?;
         let dir = Dir::new();
         let namespaces = [(); 3].map(|()| Namespace::anonymous().unwrap());
         let [middle, left, right] = &namespaces;
         wire(middle, "eth0", left);
         wire(middle, "eth1", right);
+        before(middle);
         let second = PortConfig::new(&format!("{scheme}:eth1"), host(2, 1), 24);
         Some(Rig {
             middle: start(&dir, middle, &format!("{scheme}:eth0"), host(1, 1), vec![second]),
@@ -60,14 +66,18 @@ impl Rig {
 
     /// Runs `ip` beside the daemon with two interfaces.
     fn ip(&self, args: &str) {
-        let run = || Command::new("ip").args(args.split(' ')).output().unwrap();
-        let out = self.namespaces[0].enter(run).unwrap();
-        assert!(out.status.success(), "ip {args}: {}", String::from_utf8_lossy(&out.stderr));
+        ip(&self.namespaces[0], args);
     }
 
     fn count(&self, name: &str) -> u64 {
         counter(&self.middle, name)
     }
+}
+
+fn ip(at: &Namespace, args: &str) {
+    let run = || Command::new("ip").args(args.split(' ')).output().unwrap();
+    let out = at.enter(run).unwrap();
+    assert!(out.status.success(), "ip {args}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
 fn wire(middle: &Namespace, name: &str, end: &Namespace) {
@@ -194,6 +204,55 @@ fn a_port_that_cannot_be_opened_yet_holds_up_nobody() {
     rounds(&mut right, to_right, 10, 5_000);
     drop((right, servers));
     is_empty_again(&rig.middle);
+}
+
+/// The second interface is down or not there when the daemon starts, comes later, and has an MTU for a while that is too small.
+fn one_interface_comes_late(scheme: &str, is_there: bool) {
+    let before = |middle: &Namespace| {
+        ip(middle, "link set eth1 down");
+        if !is_there {
+            ip(middle, "link set eth1 name later");
+        }
+    };
+    let Some(rig) = Rig::with(scheme, before) else { return };
+    let servers = [&rig.ends[0], &rig.ends[1]].map(|daemon| Server::at(daemon, UDP_PORT));
+    let mut left = attach(&rig.middle, "left");
+    let to_left = connect_to(&mut left, 1);
+    rounds(&mut left, to_left, 30, 5_000);
+    if !is_there {
+        rig.ip("link set later name eth1");
+    }
+    assert_eq!(rig.count("port.1.reopened"), 0);
+    rig.ip("link set eth1 up");
+    eventually("it is open", || rig.count("port.1.reopened") == 1);
+    let mut right = attach(&rig.middle, "right");
+    let to_right = connect_to(&mut right, 2);
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: no message fits");
+    rig.ip("link set eth1 mtu 100");
+    eventually("it is counted", || rig.count("port.1.mtu_changes") == 1);
+    // Longer than what lasts only a moment.
+    std::thread::sleep(Duration::from_millis(1_300));
+    right.send(to_right, &pattern(1, 5_000)).unwrap();
+    rounds(&mut left, to_left, 30, 5_000);
+    eventually("what is sent is lost", || rig.count("stack.drop.port_down") > 0);
+    rig.ip("link set eth1 mtu 1500");
+    assert_eq!(message(&mut right), pattern(1, 5_000));
+    rounds(&mut right, to_right, 30, 5_000);
+    assert_eq!(rig.count("port.reopened"), 0);
+    drop((left, right, servers));
+    is_empty_again(&rig.middle);
+}
+
+#[test]
+fn packet_late() {
+    one_interface_comes_late("packet", false);
+}
+
+#[test]
+fn xdp_late() {
+    one_interface_comes_late("xdp", true);
 }
 
 #[test]
