@@ -66,7 +66,7 @@ reasons! {
     UnknownVersion = "unknown_version",
     /// A connection id that names no flow here.
     UnknownFlow = "unknown_flow",
-    /// The connection id is known but the packet came from elsewhere.
+    /// The packet came from elsewhere: not from the peer of its connection id, or by a port that does not lead to its sender.
     WrongPeer = "wrong_peer",
     /// A segment outside the receive window.
     OutOfWindow = "out_of_window",

@@ -105,7 +105,7 @@ pub trait Port {
 
     /// Opens what the port stands on again, after that went away while the port was open: an interface that was deleted and is
     /// there again under its name. Counters go on; [`caps`](Port::caps) and [`wait_fd`](Port::wait_fd) may be others than before.
-    /// No part of a duty cycle: it allocates and takes milliseconds. A port whose ground cannot go away has nothing to do.
+    /// No part of a duty cycle: it allocates and takes milliseconds, but it waits for nobody: what somebody else has is an error. A port whose ground cannot go away has nothing to do.
     ///
     /// # Errors
     /// As for opening. The port then stays down, and another attempt is possible.

@@ -111,7 +111,8 @@ impl Opening<'_> {
 
     /// Attaches the program: the link, whether it is native, and the words for it.
     fn attach(&self, program: &barewire_bpf::Program) -> Result<(Link, bool, String), OpenError> {
-        let attach = |mode| retry_busy(|| Link::attach(program, self.interface.index, At::Xdp(mode)));
+        let attach =
+            |mode| retry_busy(self.patient, || Link::attach(program, self.interface.index, At::Xdp(mode)));
         let mut refused = None;
         // A veth's native hook wants headroom that a frame sent by AF_XDP does not have: the kernel copies it into a new buffer
         // first, which the generic hook does not (benches/runs/2026-11-21-message-service/xdp-attach-abab.txt).

@@ -36,6 +36,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) uri: String,
     pub(crate) config: &'a XdpConfig,
     pub(crate) interface: Interface,
+    /// Waits for what somebody else is about to let go of. Not on an engine's thread, which serves others.
+    pub(crate) patient: bool,
 }
 
 impl XdpPort {
@@ -49,9 +51,14 @@ impl XdpPort {
     /// # Errors
     /// [`OpenError`]: no such interface, not permitted, not supported (with what to change), queue or hook taken.
     pub fn open(config: XdpConfig, pool: Pool) -> Result<XdpPort, OpenError> {
+        XdpPort::open_as(config, pool, true)
+    }
+
+    /// As [`open`](Self::open); without patience what is taken is refused at once.
+    pub(crate) fn open_as(config: XdpConfig, pool: Pool, patient: bool) -> Result<XdpPort, OpenError> {
         let uri = format!("xdp:{}", config.interface);
         let interface = Interface::find(&uri, &config.interface)?;
-        Opening { uri, config: &config, interface }.run(pool)
+        Opening { uri, config: &config, interface, patient }.run(pool)
     }
 
     /// Opens the port that a URI names: [`XdpConfig::from_uri`], then [`open`](Self::open).
@@ -155,6 +162,8 @@ impl Opening<'_> {
             ifindex: self.interface.index,
             epoll,
             hook: Some(Arc::clone(&hook)),
+            leaving: Vec::new(),
+            patient: self.patient,
         };
         // Last, and owned by the port, whose drop takes the chunks back: from here on frames arrive.
         for queue in &mut port.queues {
@@ -165,6 +174,7 @@ impl Opening<'_> {
                 .update(&queue.number.to_ne_bytes(), &socket.to_ne_bytes())
                 .map_err(|e| self.failed("bpf(BPF_MAP_UPDATE_ELEM)", "CAP_BPF and CAP_NET_ADMIN", e))?;
         }
+        port.patient = true;
         Ok(port)
     }
 
@@ -268,7 +278,9 @@ impl Opening<'_> {
             Mode::Auto => libc::XDP_COPY,
         };
         let wakeup_flag = if config.need_wakeup == NeedWakeup::Off { 0 } else { libc::XDP_USE_NEED_WAKEUP };
-        let bind = |flags| retry_busy(|| sys::bind(&queue.socket, self.interface.index, number, flags, None));
+        let bind = |flags| {
+            retry_busy(self.patient, || sys::bind(&queue.socket, self.interface.index, number, flags, None))
+        };
         how.need_wakeup = wakeup_flag != 0;
         let mut bound = bind(copy_flag | wakeup_flag);
         if let Err(e) = &bound
@@ -296,8 +308,8 @@ impl Opening<'_> {
         let socket = sys::socket().map_err(|e| self.failed("socket(AF_XDP)", "CAP_NET_RAW", e))?;
         let queue = self.rings(socket, number, target, false)?;
         let umem = Some(first.socket.as_raw_fd());
-        retry_busy(|| sys::bind(&queue.socket, self.interface.index, number, libc::XDP_SHARED_UMEM, umem))
-            .map_err(|e| self.bind_failed(number, e))?;
+        let bind = || sys::bind(&queue.socket, self.interface.index, number, libc::XDP_SHARED_UMEM, umem);
+        retry_busy(self.patient, bind).map_err(|e| self.bind_failed(number, e))?;
         Ok(queue)
     }
 
@@ -419,9 +431,9 @@ pub(crate) fn with_memlock<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Re
     }
 }
 
-/// Repeats a call that says `EBUSY` for up to two seconds.
-pub(crate) fn retry_busy<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 1..BUSY_TRIES {
+/// Repeats a call that says `EBUSY` for up to two seconds; not without patience.
+pub(crate) fn retry_busy<T>(patient: bool, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..if patient { BUSY_TRIES } else { 1 } {
         match call() {
             Err(e) if e.raw_os_error() == Some(libc::EBUSY) => std::thread::sleep(BUSY_PAUSE),
             done => return done,
@@ -431,8 +443,9 @@ pub(crate) fn retry_busy<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Resu
 }
 
 /// Waits until the kernel has let go of a queue that was closed: a driver with zero copy may write into its chunks until
-/// then. Found out by binding a small socket of our own to the queue. False when it took more than two seconds.
-pub(crate) fn wait_until_free(ifindex: u32, queue: u32) -> bool {
+/// then. Found out by binding a small socket of our own to the queue. False when it took more than two seconds, or is not so now and
+/// there is no patience.
+pub(crate) fn wait_until_free(ifindex: u32, queue: u32, patient: bool) -> bool {
     let small = barewire_frame::PoolConfig { frames: 2, chunk_len: 2048, headroom: 0, huge_pages: false };
     let Ok(pool) = Pool::new(small) else { return false };
     let attempt = || -> io::Result<()> {
@@ -444,7 +457,7 @@ pub(crate) fn wait_until_free(ifindex: u32, queue: u32) -> bool {
         }
         sys::bind(&socket, ifindex, queue, libc::XDP_COPY, None)
     };
-    match retry_busy(attempt) {
+    match retry_busy(patient, attempt) {
         Ok(()) => true,
         // Only `EBUSY` says that somebody has the queue; an interface that is gone or down uses no chunk.
         Err(e) => matches!(e.raw_os_error(), Some(libc::ENODEV | libc::ENETDOWN)),
@@ -474,10 +487,11 @@ mod tests {
                 sys::set_ring_len(&owner, ring, 2).expect("a ring");
             }
             sys::bind(&owner, 1, 0, libc::XDP_COPY, None).expect("bound");
-            assert!(!wait_until_free(1, 0), "somebody has it");
+            assert!(!wait_until_free(1, 0, true), "somebody has it");
+            assert!(!wait_until_free(1, 0, false), "somebody has it still");
             drop(owner);
-            assert!(wait_until_free(1, 0));
-            assert!(wait_until_free(999, 0), "an interface that is gone holds nothing");
+            assert!(wait_until_free(1, 0, true));
+            assert!(wait_until_free(999, 0, true), "an interface that is gone holds nothing");
         };
         std::thread::spawn(test).join().expect("no panic");
     }

@@ -149,6 +149,10 @@ pub struct XdpPort {
     pub(crate) epoll: Option<OwnedFd>,
     /// The attached program, ours alone or shared.
     pub(crate) hook: Option<Arc<Hook>>,
+    /// Queues that were closed, and whose driver may still write into chunks.
+    pub(crate) leaving: Vec<u32>,
+    /// Whether closing waits for it.
+    pub(crate) patient: bool,
 }
 
 impl XdpPort {
@@ -415,6 +419,14 @@ impl Port for XdpPort {
         if self.down_until.is_some_and(|until| now < until) || self.queues.is_empty() {
             return Err(self.drop_all(burst));
         }
+        // It was down a moment ago: is it still? Frames that are queued on it would hold chunks that other ports of the pool want.
+        if self.down_until.is_some()
+            && self.tx_pending
+            && let Err(e) = self.kick(now)
+        {
+            let _ = self.drop_all(burst);
+            return Err(e);
+        }
         let (taken, queued) = self.queue_frames(burst);
         let flagged = || self.queues.first().and_then(|q| q.tx.as_ref()).is_some_and(Tx::needs_wakeup);
         if queued > 0 && (self.always_kick || flagged()) || self.tx_pending {
@@ -454,7 +466,12 @@ impl Port for XdpPort {
         self.close();
         // Something to sleep on, though nothing can come: who has no descriptor is polled.
         self.epoll = sys::epoll_of([].into_iter()).ok();
-        let mut port = XdpPort::open(self.config.clone(), self.ledger.pool().clone())?;
+        // The engine's thread serves other ports as well: what is taken is asked for again, not waited for.
+        if !self.take_back(false) {
+            let source = io::Error::from_raw_os_error(libc::EBUSY);
+            return Err(OpenError::Io { uri: self.uri.clone(), call: "bind(AF_XDP)", source });
+        }
+        let mut port = XdpPort::open_as(self.config.clone(), self.ledger.pool().clone(), false)?;
         port.counters = std::mem::take(&mut self.counters);
         *self = port;
         Ok(())
@@ -472,7 +489,7 @@ impl XdpPort {
         self.down(io::Error::from_raw_os_error(libc::ENETDOWN))
     }
 
-    /// Closes the sockets and takes back what the kernel had. Nothing is received or sent any more.
+    /// Closes the sockets. Nothing is received or sent any more.
     fn close(&mut self) {
         // The program first, or our part of a shared one, so that nothing more is redirected; then sockets and mappings,
         // each of which keeps the kernel's side alive.
@@ -482,22 +499,30 @@ impl XdpPort {
             }
         }
         self.epoll = None;
-        let numbers: Vec<u32> = self.queues.iter().map(|q| q.number).collect();
-        self.queues.clear();
-        // In copy mode nobody writes chunks after the close. With zero copy the driver lets go a little later; chunks
-        // that it may still write are not given back, and the pool reports itself as leaked.
-        let free = !self.caps.zero_copy || numbers.iter().all(|&q| wait_until_free(self.ifindex, q));
-        if free {
+        // In copy mode nobody writes chunks after the close.
+        let zero_copy = self.caps.zero_copy;
+        self.leaving.extend(self.queues.drain(..).map(|q| q.number).filter(|_| zero_copy));
+        (self.in_flight, self.tx_pending, self.down_until, self.turn) = (0, false, None, 0);
+    }
+
+    /// Takes back what the kernel had, after the close. With zero copy the driver lets go a little later; false, and nothing done, while
+    /// it may still write.
+    fn take_back(&mut self, patient: bool) -> bool {
+        let ifindex = self.ifindex;
+        self.leaving.retain(|&q| !wait_until_free(ifindex, q, patient));
+        if self.leaving.is_empty() {
             // SAFETY: the sockets are closed, and the driver has let go.
             unsafe { self.ledger.take_all() };
         }
-        (self.in_flight, self.tx_pending, self.down_until, self.turn) = (0, false, None, 0);
+        self.leaving.is_empty()
     }
 }
 
 impl Drop for XdpPort {
     fn drop(&mut self) {
         self.close();
+        // Chunks that the driver may still write are not given back, and the pool reports itself as leaked.
+        let _ = self.take_back(self.patient);
     }
 }
 

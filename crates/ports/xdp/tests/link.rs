@@ -79,6 +79,26 @@ fn a_link_that_was_down_under_load_works_again_and_lets_sleep_meanwhile() {
     }
 }
 
+/// However long it is down: what is sent meanwhile is lost, and holds no chunks that other ports of the pool want.
+#[test]
+fn a_link_that_stays_down_holds_no_more_of_the_pool() {
+    with_veth("xdp_stays_down", 1, || {
+        let p = pool();
+        let config = XdpConfig { tx_ring: 64, completion_ring: 64, ..XdpConfig::new(NEAR) };
+        let mut near = open(config, &p);
+        ip(&["link", "set", NEAR, "down"]);
+        let held = near.held_by_kernel();
+        for _ in 0..20 {
+            offer(&mut near, &p, &arp_request([1; 4], [2; 4]));
+            std::thread::sleep(std::time::Duration::from_millis(25));
+        }
+        let more = near.held_by_kernel() - held;
+        assert!(more <= 1, "{more} frames wait");
+        drop(near);
+        assert_eq!(p.available(), FRAMES as usize);
+    });
+}
+
 #[test]
 fn an_interface_that_was_deleted_and_made_again_is_opened_again() {
     for attach in [Attach::Generic, Attach::Native] {

@@ -48,11 +48,16 @@ impl<M: Memory> Endpoint<M> {
         let orphans: u64 = self.orphans.values().map(|n| u64::from(*n)).sum();
         check("messages received", self.recv_messages.into(), receiving + held + orphans);
         let half_open = live().filter(|(_, f)| f.state == State::Accepting).count();
-        check("half-open flows", self.half_open.into(), half_open as u64);
+        check(
+            "half-open flows",
+            self.legs.iter().map(|leg| u64::from(leg.half_open)).sum(),
+            half_open as u64,
+        );
         let pending = |f: &Flow| f.state == State::Accepting && f.shield == Shield::Pending;
         let pending = live().filter(|(_, f)| pending(f)).count();
         check("half-open flows without a proven key", self.pending.into(), pending as u64);
-        let at_ports: u64 = self.half_open_at.values().map(|n| u64::from(*n)).sum();
+        let at_ports =
+            self.legs.iter().flat_map(|leg| leg.half_open_at.values()).map(|n| u64::from(*n)).sum();
         check("half-open flows by their port", at_ports, half_open as u64);
         check("flows", self.flows_used().into(), live().count() as u64);
         let unrouted = self.flows.iter().filter(|f| f.unrouted).count();

@@ -219,8 +219,9 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// The earliest time at which [`run_timers`](Self::run_timers) has something to do; now when there is work already.
-    pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        if self.legs.have_work() || !self.strays.is_empty() {
+    /// Legs whose bits are set in `blocked` can send nothing: what waits there is no work.
+    pub(crate) fn next_timeout(&self, blocked: u16) -> Option<Instant> {
+        if self.legs.have_work(blocked) {
             return Some(Instant::ZERO);
         }
         self.timers.next_deadline()

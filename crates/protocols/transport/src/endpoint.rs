@@ -5,7 +5,6 @@ use crate::congestion::Congestion;
 use crate::counters::Counters;
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, FlowId, State};
-use crate::handshake::Strays;
 use crate::ids::{self, Ids};
 use crate::legs::Legs;
 use crate::listeners::Listeners;
@@ -131,12 +130,8 @@ pub struct Endpoint<M> {
     pub(crate) listeners: Listeners,
     /// Flows at each UDP port of ours, whoever opened them.
     pub(crate) udp_ports: Box<[u32]>,
-    pub(crate) strays: Strays,
     pub(crate) counters: Counters,
     generation: u64,
-    pub(crate) half_open: u32,
-    /// Half-open flows at each listener's port.
-    pub(crate) half_open_at: HashMap<u16, u32>,
     /// Flows that were accepted, by host.
     pub(crate) peers: Peers,
     /// When an application last had to refuse something for want of room.
@@ -217,10 +212,7 @@ impl<M: Memory> Endpoint<M> {
             by_remote: HashMap::with_capacity(flows * 2),
             listeners: Listeners::new(),
             udp_ports: vec![0; 1 << 16].into_boxed_slice(),
-            strays: Strays::new(),
             counters: Counters::default(),
-            half_open: 0,
-            half_open_at: HashMap::with_capacity(64),
             peers: Peers::new(flows),
             pressed: HashMap::with_capacity(64),
             idlers: Idlers::new(),
@@ -690,9 +682,8 @@ impl<M: Memory> Endpoint<M> {
         self.timers.disarm(slot);
         let f = &mut self.flows[slot as usize];
         if f.state == State::Accepting {
-            self.half_open -= 1;
             self.pending -= u32::from(f.shield == Shield::Pending);
-            count_down(&mut self.half_open_at, f.listener);
+            self.legs.get_mut(f.leg).no_longer_half_open(f.listener);
         }
         if std::mem::take(&mut f.is_accepted) {
             self.peers.remove(peers::key(f.remote.ip()));

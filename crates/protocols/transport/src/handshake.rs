@@ -1,7 +1,7 @@
 //! Opening flows, refusing to, and telling strangers that a flow is gone.
 
 use crate::config::{Config, OWN_SHARE};
-use crate::endpoint::{Endpoint, count_down};
+use crate::endpoint::Endpoint;
 use crate::event::{CloseReason, ConnectFailure, Event};
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
@@ -58,45 +58,36 @@ impl Answer {
     }
 }
 
+/// Those of one leg: what strangers ask of it uses up no answers of another.
 pub(crate) struct Strays {
-    /// One for each leg.
-    queues: Vec<VecDeque<Stray>>,
+    queue: VecDeque<Stray>,
     second: u64,
     this_second: [u32; 3],
 }
 
 impl Strays {
     pub(crate) fn new() -> Strays {
-        let mut strays = Strays { queues: Vec::new(), second: 0, this_second: [0; 3] };
-        strays.add_leg();
-        strays
-    }
-
-    pub(crate) fn add_leg(&mut self) {
-        self.queues.push(VecDeque::with_capacity(STRAYS_MAX));
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty)
+        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: [0; 3] }
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, leg: u8) -> Option<Stray> {
-        self.queues[usize::from(leg)].pop_front()
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
-    fn waiting(&mut self, leg: u8) -> &mut VecDeque<Stray> {
-        &mut self.queues[usize::from(leg)]
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<Stray> {
+        self.queue.pop_front()
     }
 
-    /// Whether one more may be answered, by this leg; counts it.
-    fn admit(&mut self, now: Instant, leg: u8, answer: Answer) -> bool {
+    /// Whether one more may be answered; counts it.
+    fn admit(&mut self, now: Instant, answer: Answer) -> bool {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             self.second = second;
             self.this_second = [0; 3];
         }
-        let waiting = self.waiting(leg).len();
+        let waiting = self.queue.len();
         let ((most, waiting_max), had) = (answer.limits(), &mut self.this_second[answer as usize]);
         let admitted = *had < most && waiting < waiting_max;
         *had += u32::from(admitted);
@@ -105,7 +96,6 @@ impl Strays {
 
     fn push(
         &mut self,
-        leg: u8,
         local: SocketAddr,
         remote: SocketAddr,
         header: Header,
@@ -117,13 +107,12 @@ impl Strays {
         body(&mut bytes);
         let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
-        self.waiting(leg).push_back(Stray { local, remote, bytes, len, template: None });
+        self.queue.push_back(Stray { local, remote, bytes, len, template: None });
     }
 
     /// As [`push`](Self::push), for the reset of an encrypted flow; `body` seals it, too.
     fn push_sealed(
         &mut self,
-        leg: u8,
         local: SocketAddr,
         remote: SocketAddr,
         header: Header,
@@ -132,7 +121,7 @@ impl Strays {
         let mut bytes = [0; STRAY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
-        self.waiting(leg).push_back(Stray { local, remote, bytes, len: STRAY_LEN, template: None });
+        self.queue.push_back(Stray { local, remote, bytes, len: STRAY_LEN, template: None });
     }
 }
 
@@ -186,6 +175,7 @@ impl<M: Memory> Endpoint<M> {
             return Verdict::Drop(DropReason::NoListener);
         };
         let (owner, token) = (listener.owner, listener.token);
+        let leg = self.legs.of(local.ip());
         if let Some(refusal) = self.refuse_by_policy(now, local, remote, &init) {
             return refusal;
         }
@@ -197,7 +187,7 @@ impl<M: Memory> Endpoint<M> {
             },
         };
         // To compute a handshake costs more than to keep a half-open flow: nobody gets that without proof.
-        if (said.is_some() || self.wants_proof(local.port(), owner))
+        if (said.is_some() || self.wants_proof(leg, local.port(), owner))
             && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
         {
             let had_one = init.cookie != [0; 16];
@@ -206,11 +196,11 @@ impl<M: Memory> Endpoint<M> {
                 true => Answer::CookieExpected,
                 false => Answer::Cookie,
             };
-            let leg = self.legs.of(local.ip());
-            if self.strays.admit(now, leg, kind) {
+            let strays = &mut self.legs.get_mut(leg).strays;
+            if strays.admit(now, kind) {
                 let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
                 self.counters.retries_tx.add(1);
-                self.strays.push(leg, local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
+                strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
                     b[msg::COMMON_LEN..msg::RETRY_LEN].copy_from_slice(&cookie);
                 });
             }
@@ -253,8 +243,9 @@ impl<M: Memory> Endpoint<M> {
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         };
-        self.half_open += 1;
-        *self.half_open_at.entry(local.port()).or_insert(0) += 1;
+        let counts = self.legs.get_mut(leg);
+        counts.half_open += 1;
+        *counts.half_open_at.entry(local.port()).or_insert(0) += 1;
         self.peers.add(host);
         self.by_remote.insert((remote, init.src_cid), slot);
         let credit_window = self.config.credit_window();
@@ -316,11 +307,12 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// Whether clients have to prove their address first: who says he is anybody can fill a table, but not the part of it
-    /// that is kept for those that can be answered.
-    fn wants_proof(&self, udp_port: u16, owner: u32) -> bool {
-        let in_all = self.config.half_open_max.min((self.config.flows_max / 4).max(1));
-        let at_port = (self.memory.flow_room(owner) / 4).max(1);
-        self.half_open >= in_all || self.half_open_at.get(&udp_port).is_some_and(|n| *n >= at_port)
+    /// that is kept for those that can be answered. Each leg has its share, so that strangers on one link ask nothing of those on another.
+    fn wants_proof(&self, leg: u8, udp_port: u16, owner: u32) -> bool {
+        let (legs, leg) = (self.legs.len(), self.legs.get(leg));
+        let in_all = (self.config.half_open_max.min(self.config.flows_max / 4) / legs).max(1);
+        let at_port = (self.memory.flow_room(owner) / 4 / legs).max(1);
+        leg.half_open >= in_all || leg.half_open_at.get(&udp_port).is_some_and(|n| *n >= at_port)
     }
 
     pub(crate) fn reject(
@@ -331,10 +323,10 @@ impl<M: Memory> Endpoint<M> {
         cid: u64,
         why: ConnectFailure,
     ) {
-        let leg = self.legs.of(local.ip());
-        if self.strays.admit(now, leg, Answer::Refusal) {
+        let strays = &mut self.legs.get_mut(self.legs.of(local.ip())).strays;
+        if strays.admit(now, Answer::Refusal) {
             self.counters.rejects_tx.add(1);
-            self.strays.push(leg, local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
+            strays.push(local, remote, bare(Kind::Reject, cid), msg::REJECT_LEN, |b| {
                 b[msg::COMMON_LEN..msg::REJECT_LEN].copy_from_slice(&(why as u16).to_be_bytes());
             });
         }
@@ -419,8 +411,7 @@ impl<M: Memory> Endpoint<M> {
         let f = &mut self.flows[slot as usize];
         become_open(f, now, &self.config);
         f.begin_path(now, &self.narrow_paths);
-        self.half_open -= 1;
-        count_down(&mut self.half_open_at, f.listener);
+        self.legs.get_mut(f.leg).no_longer_half_open(f.listener);
         let peer = self.guards.get(slot as usize).and_then(|g| g.as_ref()?.peer);
         self.events.push_back(Event::Accepted {
             flow: f.id,
@@ -479,6 +470,7 @@ impl<M: Memory> Endpoint<M> {
         &mut self,
         now: Instant,
         remote: SocketAddr,
+        local: SocketAddr,
         header: &Header,
         packet: &[u8],
     ) -> Verdict {
@@ -490,9 +482,10 @@ impl<M: Memory> Endpoint<M> {
         } else {
             self.by_remote.get(&(remote, reset.proof)).copied()
         };
-        // On an encrypted flow it proves nothing; but where both ends were done, there is nothing to lose either.
-        let is_theirs =
-            |f: &Flow| f.remote == remote && (f.shield == Shield::Plain || f.is_done_but_for_fin());
+        // What came to another address of ours, perhaps by another link, is not of this flow. On an encrypted flow it proves nothing; but where both ends were done, there is nothing to lose either.
+        let is_theirs = |f: &Flow| {
+            (f.remote, f.local) == (remote, local) && (f.shield == Shield::Plain || f.is_done_but_for_fin())
+        };
         let Some(slot) = slot.filter(|s| is_theirs(&self.flows[*s as usize])) else {
             return Verdict::Drop(DropReason::ForgedReset);
         };
@@ -534,7 +527,7 @@ impl<M: Memory> Endpoint<M> {
     /// Tells the peer of `slot` that the flow is gone. Lost on the way, the next packet of the peer brings another.
     pub(crate) fn queue_reset(&mut self, slot: u32, reason: CloseReason) {
         let leg = self.flows[slot as usize].leg;
-        if self.strays.waiting(leg).len() < STRAYS_MAX {
+        if self.legs.get(leg).strays.queue.len() < STRAYS_MAX {
             self.queue_last_reset(slot, reason);
         }
     }
@@ -548,13 +541,13 @@ impl<M: Memory> Endpoint<M> {
         }
         let (leg, local, remote, cid) = (f.leg, f.local, f.remote, f.remote_cid);
         let reset = msg::Reset { proof: 0, reason: reason as u16 };
+        let strays = &mut self.legs.get_mut(leg).strays;
         match (f.shield, self.guards.get_mut(slot as usize)) {
             (Shield::Plain, _) => {
-                self.strays
-                    .push(leg, local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| reset.emit(b));
+                strays.push(local, remote, bare(Kind::Reset, cid), msg::RESET_LEN, |b| reset.emit(b));
             }
             (Shield::Sealed | Shield::Unconfirmed, Some(Some(guard))) => {
-                self.strays.push_sealed(leg, local, remote, bare(Kind::SealedReset, cid), |b| {
+                strays.push_sealed(local, remote, bare(Kind::SealedReset, cid), |b| {
                     reset.emit(b);
                     guard.tx.seal(b);
                 });
@@ -563,17 +556,17 @@ impl<M: Memory> Endpoint<M> {
             _ => return,
         }
         self.counters.resets_tx.add(1);
-        if let Some(stray) = self.strays.waiting(leg).back_mut() {
+        if let Some(stray) = strays.queue.back_mut() {
             stray.template.clone_from(&self.flows[slot as usize].template);
         }
     }
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.
     pub(crate) fn answer_unknown(&mut self, now: Instant, local: SocketAddr, remote: SocketAddr, cid: u64) {
-        let leg = self.legs.of(local.ip());
-        if self.strays.admit(now, leg, Answer::Refusal) {
+        let strays = &mut self.legs.get_mut(self.legs.of(local.ip())).strays;
+        if strays.admit(now, Answer::Refusal) {
             self.counters.resets_tx.add(1);
-            self.strays.push(leg, local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
+            strays.push(local, remote, bare(Kind::Reset, 0), msg::RESET_LEN, |b| {
                 msg::Reset { proof: cid, reason: CloseReason::PeerRestarted as u16 }.emit(b);
             });
         }
@@ -605,7 +598,7 @@ mod tests {
     fn answers_to_strangers_are_bounded_and_leave_room_for_others() {
         let mut strays = Strays::new();
         let now = Instant::from_nanos(5_000_000_000);
-        let mut answered = |now, answer| (0..20_000).filter(|_| strays.admit(now, 0, answer)).count() as u32;
+        let mut answered = |now, answer| (0..20_000).filter(|_| strays.admit(now, answer)).count() as u32;
         for now in [now, now + Duration::from_secs(1)] {
             assert_eq!(answered(now, Answer::Refusal), STRAYS_PER_SECOND / 2);
             assert_eq!(answered(now, Answer::Cookie), STRAYS_PER_SECOND);
@@ -618,10 +611,38 @@ mod tests {
             (STRAYS_MAX / 2, Answer::Refusal, Answer::Cookie),
             (STRAYS_MAX / 4 * 3, Answer::Cookie, Answer::CookieExpected),
         ] {
-            while strays.waiting(0).len() < until {
-                strays.push(0, any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
+            while strays.queue.len() < until {
+                strays.push(any, any, bare(Kind::Reject, 1), msg::REJECT_LEN, |_| {});
             }
-            assert!(!strays.admit(now, 0, kind) && strays.admit(now, 0, next));
+            assert!(!strays.admit(now, kind) && strays.admit(now, next));
         }
+    }
+
+    /// What strangers do on one link costs nobody on another an answer or a cookie.
+    #[test]
+    fn strangers_of_one_leg_are_no_matter_of_another() {
+        let config = Config { half_open_max: 8, ..Config::default() };
+        let memory = crate::HeapMemory::new(1 << 20, 1 << 20);
+        let mut e = Endpoint::new(config, memory, [7; 32]).expect("an endpoint");
+        let addresses = [1, 2].map(|net| SocketAddr::from(([10, net, 0, 1], 888)));
+        e.add_leg(&[addresses[1].ip()], 1500).expect("a leg");
+        let now = Instant::from_nanos(5_000_000_000);
+        let stranger = SocketAddr::from(([10, 2, 0, 9], 7));
+        for cid in 1..2 * u64::from(STRAYS_PER_SECOND) {
+            e.answer_unknown(now, addresses[1], stranger, cid);
+            while e.legs.get_mut(1).strays.pop().is_some() {}
+        }
+        let answered = e.counters.resets_tx.get();
+        assert_eq!(answered, u64::from(STRAYS_PER_SECOND / 2));
+        e.answer_unknown(now, addresses[1], stranger, 1);
+        assert_eq!(e.counters.resets_tx.get(), answered);
+        e.answer_unknown(now, addresses[0], stranger, 1);
+        assert_eq!(e.counters.resets_tx.get(), answered + 1);
+        // Half of what may be half open in all.
+        for n in 0..4 {
+            assert!(!e.wants_proof(1, 888, 0), "{n}");
+            e.legs.get_mut(1).half_open += 1;
+        }
+        assert!(e.wants_proof(1, 888, 0) && !e.wants_proof(0, 888, 0));
     }
 }

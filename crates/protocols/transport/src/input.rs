@@ -47,7 +47,7 @@ impl<M: Memory> Endpoint<M> {
         let (local, remote) = (datagram.dst, datagram.src);
         match header.kind {
             Kind::Init => return self.on_init(now, remote, local, &header, packet),
-            Kind::Reset => return self.on_reset(now, remote, &header, packet),
+            Kind::Reset => return self.on_reset(now, remote, local, &header, packet),
             _ => {}
         }
         let Some(slot) = self.find(header.dst_cid) else {
@@ -340,7 +340,7 @@ impl<M: Memory> HostEndpoint for Endpoint<M> {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.next_timeout()
+        self.next_timeout(0)
     }
 
     fn poll_event(&mut self) -> Option<Event> {

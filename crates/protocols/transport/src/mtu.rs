@@ -119,6 +119,8 @@ pub(crate) struct PathMtu {
 pub(crate) struct NarrowPaths(Vec<Narrow>);
 
 struct Narrow {
+    /// The leg that leads there: another one's link may carry more, or less.
+    leg: u8,
     ip: IpAddr,
     is_sealed: bool,
     /// The largest packet that passes.
@@ -132,23 +134,24 @@ impl NarrowPaths {
         NarrowPaths(Vec::with_capacity(NARROW_MAX))
     }
 
-    /// Notes what a path carries; `None`: as much as the interface. In a full table the oldest makes room of those that share a /64 of IPv6
+    /// Notes what a path carries (by which leg, to whom, and whether it was proven by an encrypted flow); `None`: as much as the interface. In a full table the oldest makes room of those that share a /64 of IPv6
     /// with the most others: one host has as many addresses there as it likes.
     #[cold]
-    pub(crate) fn note(&mut self, ip: IpAddr, is_sealed: bool, packet: Option<u16>, probe_at: Instant) {
-        self.0.retain(|n| (n.ip, n.is_sealed) != (ip, is_sealed));
+    pub(crate) fn note(&mut self, to: (u8, IpAddr, bool), packet: Option<u16>, probe_at: Instant) {
+        let (leg, ip, is_sealed) = to;
+        self.0.retain(|n| (n.leg, n.ip, n.is_sealed) != to);
         let Some(packet) = packet else { return };
         if self.0.len() == NARROW_MAX {
             let neighbours = |i: &usize| self.0.iter().filter(|n| site(n.ip) == site(self.0[*i].ip)).count();
             let first = (0..self.0.len()).min_by_key(|i| std::cmp::Reverse(neighbours(i)));
             self.0.remove(first.unwrap_or(0));
         }
-        self.0.push(Narrow { ip, is_sealed, packet, probe_at });
+        self.0.push(Narrow { leg, ip, is_sealed, packet, probe_at });
     }
 
     /// What is known of a path. What should have been tried long ago is not.
-    pub(crate) fn find(&self, now: Instant, ip: IpAddr, is_sealed: bool) -> Option<(u16, Instant)> {
-        let n = self.0.iter().find(|n| (n.ip, n.is_sealed) == (ip, is_sealed))?;
+    pub(crate) fn find(&self, now: Instant, to: (u8, IpAddr, bool)) -> Option<(u16, Instant)> {
+        let n = self.0.iter().find(|n| (n.leg, n.ip, n.is_sealed) == to)?;
         (now < n.probe_at + NARROW_FORGOTTEN).then_some((n.packet, n.probe_at))
     }
 }
@@ -166,6 +169,10 @@ impl Flow {
         self.shield != Shield::Plain
     }
 
+    fn path_key(&self) -> (u8, IpAddr, bool) {
+        (self.leg, self.remote.ip(), self.is_sealed())
+    }
+
     /// Bytes of a packet beside the bytes of a message.
     fn overhead(&self) -> u16 {
         let tag = if self.is_sealed() { TAG_LEN } else { 0 };
@@ -174,7 +181,7 @@ impl Flow {
 
     /// Begins with what is known of the path to the host.
     pub(crate) fn begin_path(&mut self, now: Instant, known: &NarrowPaths) {
-        let known = if self.pieces { known.find(now, self.remote.ip(), self.is_sealed()) } else { None };
+        let known = if self.pieces { known.find(now, self.path_key()) } else { None };
         if let Some((packet, probe_at)) = known {
             let payload = packet.saturating_sub(self.overhead());
             self.mtu.begin_at(payload, probe_at);
@@ -186,7 +193,7 @@ impl Flow {
     pub(crate) fn tell_path(&mut self, known: &mut NarrowPaths) {
         self.mtu.is_news = false;
         let packet = (self.mtu.units < self.mtu.cap).then(|| self.mtu.limit + self.overhead());
-        known.note(self.remote.ip(), self.is_sealed(), packet, self.mtu.probe_at);
+        known.note(self.path_key(), packet, self.mtu.probe_at);
     }
 }
 
@@ -504,18 +511,20 @@ mod tests {
     fn narrow_paths_are_remembered_for_a_while_and_not_without_end() {
         let mut known = NarrowPaths::new();
         let ip = |n: u32| IpAddr::from(n.to_be_bytes());
-        let note = |known: &mut NarrowPaths, n, packet, at| known.note(ip(n), false, packet, t(at));
+        let note = |known: &mut NarrowPaths, n, packet, at| known.note((0, ip(n), false), packet, t(at));
         for n in 0..1_000 {
             note(&mut known, n, Some(1_400), n.into());
         }
         assert_eq!(known.0.len(), NARROW_MAX);
-        assert_eq!(known.find(t(0), ip(999), false), Some((1_400, t(999))));
-        assert_eq!(known.find(t(1_000) + NARROW_FORGOTTEN, ip(999), false), None);
-        assert_eq!(known.find(t(0), ip(0), false), None);
+        assert_eq!(known.find(t(0), (0, ip(999), false)), Some((1_400, t(999))));
+        assert_eq!(known.find(t(1_000) + NARROW_FORGOTTEN, (0, ip(999), false)), None);
+        assert_eq!(known.find(t(0), (0, ip(0), false)), None);
         note(&mut known, 999, Some(1_300), 5);
-        assert_eq!(known.find(t(0), ip(999), false), Some((1_300, t(5))));
+        assert_eq!(known.find(t(0), (0, ip(999), false)), Some((1_300, t(5))));
+        // By another leg the path may carry more.
+        assert_eq!(known.find(t(0), (1, ip(999), false)), None);
         note(&mut known, 999, None, 5);
-        assert_eq!(known.find(t(0), ip(999), false), None);
+        assert_eq!(known.find(t(0), (0, ip(999), false)), None);
     }
 
     #[test]
@@ -523,21 +532,21 @@ mod tests {
         let mut known = NarrowPaths::new();
         let v4 = IpAddr::from([10, 0, 0, 1]);
         let v6 = |net: u128, n: u128| IpAddr::from((0xfd00_u128 << 112 | net << 64 | n).to_be_bytes());
-        known.note(v4, true, Some(1_400), t(0));
-        known.note(v6(1, 1), false, Some(1_400), t(1));
+        known.note((0, v4, true), Some(1_400), t(0));
+        known.note((0, v6(1, 1), false), Some(1_400), t(1));
         for n in 0..1_000 {
-            known.note(v6(2, n), false, Some(600), t(2 + n as u64));
+            known.note((0, v6(2, n), false), Some(600), t(2 + n as u64));
         }
         assert_eq!(known.0.len(), NARROW_MAX);
-        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
-        assert_eq!(known.find(t(0), v6(1, 1), false), Some((1_400, t(1))));
-        assert_eq!(known.find(t(0), v6(2, 999), false), Some((600, t(1_001))));
-        assert_eq!(known.find(t(0), v6(2, 0), false), None);
+        assert_eq!(known.find(t(0), (0, v4, true)), Some((1_400, t(0))));
+        assert_eq!(known.find(t(0), (0, v6(1, 1), false)), Some((1_400, t(1))));
+        assert_eq!(known.find(t(0), (0, v6(2, 999), false)), Some((600, t(1_001))));
+        assert_eq!(known.find(t(0), (0, v6(2, 0), false)), None);
         // What is said in the clear is nothing to encrypted flows.
-        known.note(v4, false, Some(600), t(5));
-        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
-        known.note(v4, false, None, t(5));
-        assert_eq!(known.find(t(0), v4, true), Some((1_400, t(0))));
+        known.note((0, v4, false), Some(600), t(5));
+        assert_eq!(known.find(t(0), (0, v4, true)), Some((1_400, t(0))));
+        known.note((0, v4, false), None, t(5));
+        assert_eq!(known.find(t(0), (0, v4, true)), Some((1_400, t(0))));
     }
 
     #[test]

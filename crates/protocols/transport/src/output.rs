@@ -57,7 +57,30 @@ impl<M: Memory> Endpoint<M> {
     /// Writes the next frame of this leg into `frame`, which arrives empty; `host` is the leg's. False: nothing to send there now.
     #[inline]
     pub fn poll_transmit_on(&mut self, now: Instant, leg: u8, host: &mut Host, frame: &mut Frame) -> bool {
-        while let Some(stray) = self.strays.pop(leg) {
+        loop {
+            let waiting = self.legs.get_mut(leg);
+            let Some(stray) = waiting.strays.pop() else {
+                let Some(slot) = waiting.active.pop_front() else { return false };
+                let f = &mut self.flows[slot as usize];
+                f.listed &= !(1 << leg);
+                if f.leg != leg {
+                    // The flow that it was listed for is gone, and another has its place.
+                    continue;
+                }
+                match self.take_turn(slot, now, host, frame) {
+                    Turn::Sent => {
+                        self.counters.packets_tx.add(1);
+                        self.touch(slot, now);
+                        return true;
+                    }
+                    Turn::Nothing => {
+                        let deadline = self.flows[slot as usize].deadline(now);
+                        self.arm(slot, deadline);
+                    }
+                    Turn::Gone => {}
+                }
+                continue;
+            };
             let template = match host.route_for_stranger(now, stray.local, stray.remote) {
                 Route::Ready(template) => Some(template),
                 Route::Pending | Route::Unreachable => stray.template,
@@ -73,27 +96,6 @@ impl<M: Memory> Endpoint<M> {
                 return true;
             }
         }
-        while let Some(slot) = self.legs.get_mut(leg).active.pop_front() {
-            let f = &mut self.flows[slot as usize];
-            f.listed &= !(1 << leg);
-            if f.leg != leg {
-                // The flow that it was listed for is gone, and another has its place.
-                continue;
-            }
-            match self.take_turn(slot, now, host, frame) {
-                Turn::Sent => {
-                    self.counters.packets_tx.add(1);
-                    self.touch(slot, now);
-                    return true;
-                }
-                Turn::Nothing => {
-                    let deadline = self.flows[slot as usize].deadline(now);
-                    self.arm(slot, deadline);
-                }
-                Turn::Gone => {}
-            }
-        }
-        false
     }
 
     /// Makes sure that the flow has headers towards its peer.

@@ -3,7 +3,8 @@
 //! ```text
 //! from an address of ours   the leg that has it
 //! from any                  the leg that has the destination, else the one whose network holds it by the longest prefix, else the first
-//!                           with a gateway of the family; from the address that this leg's host chooses
+//!                           with a gateway of the family; from the address that this leg's host chooses. A link-local destination
+//!                           that several legs may have: the one on the link that the caller names, else none
 //! ```
 //! A flow stays with its leg: its packets carry an address of that leg, and answers to them come back to it.
 
@@ -29,6 +30,11 @@ pub struct Leg {
     pub(crate) mac: [u8; 6],
     /// What the port failed with last, where it is one of several.
     pub(crate) failed: Option<PortError>,
+    /// The port took nothing: when to offer it the same again.
+    pub(crate) blocked_until: Option<Instant>,
+    /// The index of the port's interface, where it has one.
+    pub(crate) interface: Option<u32>,
+    pub(crate) is_shut: bool,
 }
 
 impl Leg {
@@ -42,6 +48,9 @@ impl Leg {
             tx: Burst::new(),
             looped: Burst::new(),
             failed: None,
+            blocked_until: None,
+            interface: None,
+            is_shut: false,
         }
     }
 
@@ -65,6 +74,16 @@ impl Leg {
         &mut self.host
     }
 
+    /// Says which interface of the kernel the port stands on, by its index.
+    pub fn set_interface(&mut self, index: u32) {
+        self.interface = Some(index);
+    }
+
+    /// Shut, a leg sends nothing: what would leave by it is lost and counted, as on a port that is down.
+    pub fn set_shut(&mut self, is_shut: bool) {
+        self.is_shut = is_shut;
+    }
+
     /// Takes the host's events; whether there were any: next hops that were found, lost, or found elsewhere.
     pub(crate) fn neighbours_changed(&mut self) -> bool {
         let mut changed = false;
@@ -82,18 +101,30 @@ impl Leg {
     }
 }
 
-/// The leg that packets to `dst` leave by, and the address that they come from. `None`: there is no way there.
-pub(crate) fn choose<'a>(hosts: impl Iterator<Item = &'a Host>, dst: IpAddr) -> Option<(usize, IpAddr)> {
+/// The address that packets to `dst` come from, which is of the leg that they leave by: each leg with the index of its interface. `link` is
+/// the one that `dst` is on, where that matters. `None`: there is no way there, or nobody knows which.
+pub(crate) fn choose<'a>(
+    legs: impl Iterator<Item = (Option<u32>, &'a Host)> + Clone,
+    dst: IpAddr,
+    link: Option<u32>,
+) -> Option<IpAddr> {
     // What is ours is nearer than what is on a link, and a link is nearer than what lies behind a gateway.
     let nearness = |host: &Host| match host.is_local(dst) {
         true => (2, 0),
         false => host.prefix_to(dst).map_or((0, 0), |bits| (1, bits)),
     };
-    hosts
-        .enumerate()
-        .filter_map(|(leg, host)| Some((nearness(host), Reverse(leg), host.source_for(dst)?)))
-        .max_by_key(|&(near, leg, _)| (near, leg))
-        .map(|(_, Reverse(leg), source)| (leg, source))
+    let ways = legs.enumerate().filter_map(|(leg, (interface, host))| {
+        Some((nearness(host), Reverse(leg), interface, host.source_for(dst)?))
+    });
+    if matches!(dst, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+        // The same address may be on every link.
+        let named = ways.clone().find(|&(_, _, interface, _)| link.is_some() && link == interface);
+        let nearest = ways.clone().map(|(near, ..)| near).max()?;
+        let mut only = ways.filter(|(near, ..)| *near == nearest);
+        let way = named.or_else(|| only.next().filter(|_| only.next().is_none()))?;
+        return Some(way.3);
+    }
+    ways.max_by_key(|&(near, leg, ..)| (near, leg)).map(|(.., source)| source)
 }
 
 #[cfg(test)]
@@ -126,7 +157,9 @@ mod tests {
         let hosts: Vec<Host> = hosts.iter().map(|text| host(text)).collect();
         for (dst, way) in expected {
             let way = way.map(|(leg, source)| (leg, source.parse().unwrap()));
-            assert_eq!(choose(hosts.iter(), dst.parse().unwrap()), way, "{dst}");
+            let chosen = choose(hosts.iter().map(|host| (None, host)), dst.parse().unwrap(), None);
+            let leg_of = |source| hosts.iter().position(|host| host.is_local(source)).unwrap();
+            assert_eq!(chosen.map(|source| (leg_of(source), source)), way, "{dst}");
         }
     }
 
@@ -182,9 +215,25 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_without_a_network_are_the_first_legs_that_may_have_them() {
-        check(&["10.0.0.1/24", "10.1.0.1/24 fe80::1/64", "fe80::2/64"], &[("fe80::9", Some((1, "fe80::1")))]);
-        check(&["10.0.0.1/24", "fd00::1/64", "fe80::2/64"], &[("fe80::9", Some((2, "fe80::2")))]);
+    fn a_link_local_destination_is_on_the_link_that_is_named_or_that_alone_may_have_it() {
+        let hosts = ["10.0.0.1/24", "10.1.0.1/24 fe80::1/64", "fe80::2/64", "fd00::1/64"].map(host);
+        let way = |count: usize, dst: &str, link| {
+            let legs = (7..).map(Some).zip(&hosts[..count]);
+            choose(legs, dst.parse().unwrap(), link).map(|ip| ip.to_string())
+        };
+        assert_eq!(way(1, "fe80::9", None), None, "no address of the family");
+        assert_eq!(way(2, "fe80::9", None).as_deref(), Some("fe80::1"));
+        assert_eq!(way(3, "fe80::9", None), None, "on either link");
+        assert_eq!(way(4, "fe80::9", Some(8)).as_deref(), Some("fe80::1"));
+        assert_eq!(way(4, "fe80::9", Some(9)).as_deref(), Some("fe80::2"));
+        assert_eq!(way(4, "fe80::9", Some(10)).as_deref(), Some("fd00::1"));
+        assert_eq!(way(4, "fe80::9", Some(7)), None, "none of those that may have it");
+        assert_eq!(way(4, "fe80::2", None).as_deref(), Some("fe80::2"), "ours");
+        assert_eq!(
+            way(4, "fd00::9", Some(8)).as_deref(),
+            Some("fd00::1"),
+            "only such addresses are on a link"
+        );
         check(&["10.0.0.1/24"], &[("fe80::9", None), ("fd00::1", None)]);
     }
 }

@@ -72,7 +72,9 @@ pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
     PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,
 };
-pub use ports::{best_port, engine_port, for_host, interface_of, open_port, queues_of, target_on};
+pub use ports::{
+    best_port, engine_port, for_host, interface_of, open_port, queues_of, target_on, with_claims,
+};
 pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};
 pub use registry::{Family, Place, Unit, families, place};
 pub use spawn::EngineHandle;

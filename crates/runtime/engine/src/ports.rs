@@ -60,8 +60,12 @@ pub fn for_host(
     with_claims(uri, addresses).map(|uri| with_frames(uri, queues, pool))
 }
 
-fn with_claims(uri: PortUri, addresses: &[IpAddr]) -> Result<PortUri, OpenError> {
-    if uri.options.contains_key("claim") || addresses.is_empty() {
+/// The `xdp:` port that takes what is sent to `addresses`, unless its URI says what it takes; any other port is as `uri` says.
+///
+/// # Errors
+/// [`OpenError::BadUri`] for more addresses than can be claimed.
+pub fn with_claims(uri: PortUri, addresses: &[IpAddr]) -> Result<PortUri, OpenError> {
+    if uri.scheme != "xdp" || uri.options.contains_key("claim") || addresses.is_empty() {
         return Ok(uri);
     }
     if addresses.len() > CLAIM_MAX {

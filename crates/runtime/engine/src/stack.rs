@@ -20,10 +20,13 @@ use barewire_host::{Datagram, Endpoint as _, Host, Input, Verdict};
 use barewire_port::{MacAddr, Port, PortError};
 use barewire_roce as roce;
 use barewire_transport::{Endpoint, Event, Memory};
+use barewire_wire::msg;
 use std::net::IpAddr;
 
 /// Transmit bursts of one port in one cycle.
 pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
+/// A port that takes nothing is offered the same again after so long, if nothing else is to be done before: nobody says when it has room.
+const BLOCKED_RETRY: Duration = Duration::from_millis(1);
 /// A thread that did not look at its port for so long stood still (a stopped process, a virtual machine taken away) or slept.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bursts that it then takes in at most: a full ring of the largest common size.
@@ -81,6 +84,12 @@ fn is_neighbour_news(data: &[u8]) -> bool {
     }
 }
 
+/// Whether a packet asks for a flow.
+#[inline]
+fn asks_to_open(packet: &[u8]) -> bool {
+    msg::Header::parse(packet).is_ok_and(|header| header.kind == msg::Kind::Init)
+}
+
 /// The RDMA half of a stack, and the host that it needs to find its peers.
 pub struct Rdma<'a> {
     /// The verbs.
@@ -102,6 +111,39 @@ struct Second {
     turn: bool,
     /// A neighbour was found, or was found not to be there, since somebody asked.
     neighbours_changed: bool,
+}
+
+impl Second {
+    /// Writes a frame, if it is its turn (or if `anyway`) and there is one.
+    #[inline]
+    fn fill(&mut self, now: Instant, frame: &mut Frame, anyway: bool) -> bool {
+        let filled =
+            self.turn != anyway && self.endpoint.has_transmit() && rdma::fill(&mut self.endpoint, now, frame);
+        self.turn &= !filled;
+        filled
+    }
+}
+
+/// Fills a frame of a leg; `second` where that has RDMA. The two endpoints take turns, and the host has what is left.
+#[inline]
+fn fill_one<M: Memory>(
+    now: Instant,
+    leg: u8,
+    host: &mut Host,
+    endpoint: &mut Endpoint<M>,
+    mut second: Option<&mut Second>,
+    frame: &mut Frame,
+) -> bool {
+    if second.as_deref_mut().is_some_and(|second| second.fill(now, frame, false)) {
+        return true;
+    }
+    if endpoint.poll_transmit_on(now, leg, host, frame) {
+        if let Some(second) = second {
+            second.turn = true;
+        }
+        return true;
+    }
+    second.is_some_and(|second| second.fill(now, frame, true)) || host.poll_transmit(now, frame)
 }
 
 /// The leg that has RDMA, and the only one of an engine that shares its interface with others.
@@ -215,9 +257,10 @@ impl<M: Memory> Stack<M> {
         &mut self.legs[FIRST].host
     }
 
-    /// The address of ours to use towards `dst`, which decides on the port as well; `None` when there is no way there.
-    pub fn source_for(&self, dst: IpAddr) -> Option<IpAddr> {
-        legs::choose(self.legs.iter().map(Leg::host), dst).map(|(_, source)| source)
+    /// The address of ours to use towards `dst`, which decides on the port as well; `None` when there is no way there. A link-local
+    /// address may be on any link: of several ports that could have it `link` says which, the index of its interface.
+    pub fn source_for(&self, dst: IpAddr, link: Option<u32>) -> Option<IpAddr> {
+        legs::choose(self.legs.iter().map(|leg| (leg.interface, &leg.host)), dst, link)
     }
 
     /// Whether `ip` is an address of ours.
@@ -353,6 +396,7 @@ impl<M: Memory> Stack<M> {
         mut steering: Option<&mut (dyn Steering + 'static)>,
     ) -> Result<usize, PortError> {
         let mut sent = 0;
+        self.legs[number].blocked_until = None;
         for _ in 0..TX_BURSTS_PER_CYCLE {
             self.fill(now, number);
             let looped = self.take_in_looped(now, number, steering.as_deref_mut());
@@ -364,9 +408,15 @@ impl<M: Memory> Stack<M> {
                 }
                 continue;
             }
-            sent += leg.port.tx_burst(now, &mut leg.tx)?;
+            if leg.is_shut {
+                self.cut(number);
+                continue;
+            }
+            let taken = leg.port.tx_burst(now, &mut leg.tx)?;
+            sent += taken;
             if !leg.tx.is_empty() {
                 // The port is full: the rest stays where it is, and so do the messages behind it.
+                leg.blocked_until = (taken == 0).then_some(now + BLOCKED_RETRY);
                 break;
             }
         }
@@ -413,22 +463,6 @@ impl<M: Memory> Stack<M> {
         self.rdma.as_deref_mut().filter(|_| number == FIRST)
     }
 
-    /// Has the RoCE endpoint write a frame, if it is its turn (or if `anyway`) and it has one.
-    #[inline]
-    fn fill_rdma(&mut self, now: Instant, number: usize, frame: &mut Frame, anyway: bool) -> bool {
-        let Some(second) = self.rdma_on(number) else {
-            return false;
-        };
-        if second.turn != anyway
-            && second.endpoint.has_transmit()
-            && rdma::fill(&mut second.endpoint, now, frame)
-        {
-            second.turn = false;
-            return true;
-        }
-        false
-    }
-
     /// A frame of RDMA goes to its endpoint. False: it is none.
     #[inline]
     fn take_in_rdma(&mut self, now: Instant, number: usize, frame: &Frame) -> bool {
@@ -444,40 +478,28 @@ impl<M: Memory> Stack<M> {
     /// Fills a leg's transmit burst. The host has the first frame of each, also when it is the last of the pool: an endpoint may
     /// always have a segment to send, and a host that does not answer for its address is soon sent nothing any more.
     fn fill(&mut self, now: Instant, number: usize) {
-        let mut hosts_turn = self.legs[number].host.has_transmit();
-        while self.legs[number].tx.room() > 0 && self.legs[number].looped.room() > 0 {
-            let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
-                self.counters.drops.count(DropReason::PoolEmpty);
+        let Stack { legs, endpoint, rdma, spare, pool, counters, .. } = self;
+        let leg = &mut legs[number];
+        let mut second = rdma.as_deref_mut().filter(|_| number == FIRST);
+        let mut hosts_turn = leg.host.has_transmit();
+        while leg.tx.room() > 0 && leg.looped.room() > 0 {
+            let Some(mut frame) = spare.take().or_else(|| pool.alloc()) else {
+                counters.drops.count(DropReason::PoolEmpty);
                 return;
             };
-            let host = &mut self.legs[number].host;
-            let filled = std::mem::take(&mut hosts_turn) && host.poll_transmit(now, &mut frame);
-            if !filled && !self.fill_one(now, number, &mut frame) {
-                self.spare = Some(frame);
+            let filled = std::mem::take(&mut hosts_turn) && leg.host.poll_transmit(now, &mut frame);
+            if !filled
+                && !fill_one(now, number as u8, &mut leg.host, endpoint, second.as_deref_mut(), &mut frame)
+            {
+                *spare = Some(frame);
                 return;
             }
-            let leg = &mut self.legs[number];
             let to_us = frame.data().first_chunk() == Some(&leg.mac);
             let burst = if to_us { &mut leg.looped } else { &mut leg.tx };
             if burst.push(frame).is_err() {
                 return;
             }
         }
-    }
-
-    #[inline]
-    fn fill_one(&mut self, now: Instant, number: usize, frame: &mut Frame) -> bool {
-        if self.fill_rdma(now, number, frame, false) {
-            return true;
-        }
-        let host = &mut self.legs[number].host;
-        if self.endpoint.poll_transmit_on(now, number as u8, host, frame) {
-            if let Some(second) = self.rdma_on(number) {
-                second.turn = true;
-            }
-            return true;
-        }
-        self.fill_rdma(now, number, frame, true) || self.legs[number].host.poll_transmit(now, frame)
     }
 
     /// Takes in what a leg sent to itself.
@@ -616,6 +638,11 @@ impl<M: Memory> Stack<M> {
             return;
         }
         let payload = datagram.payload_mut(frame);
+        if self.legs.len() > 1 && asks_to_open(payload) && self.is_nearer_elsewhere(number, datagram.src.ip())
+        {
+            self.counters.drops.count(DropReason::WrongPeer);
+            return;
+        }
         if let Verdict::Drop(DropReason::Malformed | DropReason::UnknownVersion | DropReason::Truncated) =
             self.endpoint.handle_datagram(now, &datagram, payload)
             && !self.endpoint.serves(datagram.dst.port())
@@ -623,6 +650,18 @@ impl<M: Memory> Stack<M> {
             // Not ours at all: say so as any host does.
             self.legs[number].host.port_unreachable(frame, &datagram);
         }
+    }
+
+    /// Whether `remote` is at home on another leg than this one: who asks for a flow from there is not who he says.
+    fn is_nearer_elsewhere(&self, number: usize, remote: IpAddr) -> bool {
+        if matches!(remote, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            // At home on every link.
+            return false;
+        }
+        let here = self.legs[number].host.prefix_to(remote);
+        let mut others =
+            self.legs.iter().enumerate().filter(|(leg, _)| *leg != number).map(|(_, leg)| &leg.host);
+        others.any(|host| host.is_local(remote) || host.prefix_to(remote) > here)
     }
 
     /// The next thing that applications have to know.
@@ -634,11 +673,16 @@ impl<M: Memory> Stack<M> {
     /// When a cycle is due though nothing arrives; in the past when there is work now.
     pub fn next_deadline(&self) -> Option<Instant> {
         let rdma = self.rdma();
-        if self.legs.iter().any(|leg| !leg.tx.is_empty()) || rdma.is_some_and(roce::Endpoint::has_transmit) {
+        let is_blocked = |leg: &Leg| leg.blocked_until.is_some();
+        if self.legs.iter().any(|leg| !leg.tx.is_empty() && !is_blocked(leg))
+            || rdma.is_some_and(roce::Endpoint::has_transmit) && !is_blocked(&self.legs[FIRST])
+        {
             return Some(Instant::ZERO);
         }
+        let blocked = (0..).zip(&self.legs).map(|(bit, leg)| u16::from(is_blocked(leg)) << bit).sum();
         let rdma = rdma.and_then(roce::Endpoint::poll_timeout);
+        let retries = self.legs.iter().filter_map(|leg| leg.blocked_until);
         let legs = self.legs.iter().filter_map(Leg::next_deadline);
-        legs.chain(self.endpoint.poll_timeout()).chain(rdma).min()
+        legs.chain(retries).chain(self.endpoint.poll_timeout_but(blocked)).chain(rdma).min()
     }
 }

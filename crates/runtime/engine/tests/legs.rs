@@ -18,6 +18,9 @@ const LEN: u32 = 20_000;
 /// Slots of the cables: a port is soon full.
 const SLOTS: u32 = 64;
 
+/// An address of the left network, which a host on the right one has.
+const LIAR: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 9);
+
 /// The address of `host` on a cable's network.
 fn ip(cable: u8, host: u8) -> IpAddr {
     Ipv4Addr::new(10, cable, 0, host).into()
@@ -29,9 +32,12 @@ fn to(cable: u8, host: u8) -> SocketAddr {
 
 fn host(cable: u8, host: u8, mtu: u16) -> Host {
     let IpAddr::V4(v4) = ip(cable, host) else { unreachable!() };
-    let config =
-        HostConfig { mtu, ipv4: vec![(v4, 24)], ..HostConfig::new(MacAddr([2, 0, 0, 0, cable, host])) };
-    Host::new(config)
+    let mut ipv4 = vec![(v4, 24)];
+    if (cable, host) == (2, 2) {
+        // Whom it may say it is.
+        ipv4.push((LIAR, 32));
+    }
+    Host::new(HostConfig { mtu, ipv4, ..HostConfig::new(MacAddr([2, 0, 0, 0, cable, host])) })
 }
 
 fn stack(port: Box<dyn Port>, pool: Pool, host: Host, seed: u8) -> Stack<HeapMemory> {
@@ -128,7 +134,7 @@ struct Station {
 
 impl Station {
     fn connect(&mut self, now: Instant, remote: SocketAddr, token: u64) -> IpAddr {
-        let source = self.stack.source_for(remote.ip()).expect("a way");
+        let source = self.stack.source_for(remote.ip(), None).expect("a way");
         self.connect_from(now, source, remote, token);
         source
     }
@@ -301,7 +307,7 @@ fn flows_leave_by_the_port_that_leads_there() {
         expected.push((token, world.middle.connect(now, remote, token)));
     }
     assert_eq!(expected, [(1, ip(1, 1)), (2, ip(2, 1))]);
-    assert_eq!(world.middle.stack.source_for(ip(3, 1)), None);
+    assert_eq!(world.middle.stack.source_for(ip(3, 1), None), None);
     let flows = world.two_busy_flows();
     for (token, source) in expected {
         assert_eq!(world.middle.seen.connected[&token].1.ip(), source);
@@ -334,6 +340,52 @@ fn flows_leave_by_the_port_that_leads_there() {
     world.middle.connect_from(now, ip(1, 1), to(2, 2), 10);
     world.run(Duration::from_millis(20));
     assert_eq!(world.middle.seen.failed[&10], ConnectFailure::Unreachable);
+}
+
+/// Who asks for a flow from an address of the other port's network is not who he says.
+#[test]
+fn a_stranger_who_is_at_home_on_the_other_port_opens_no_flow() {
+    let mut world = World::new();
+    world.middle.stack.endpoint_mut().listen(UDP_PORT, 0, 0).unwrap();
+    let now = world.now;
+    world.right.connect_from(now, LIAR.into(), to(2, 1), 1);
+    world.run(Duration::from_millis(20));
+    assert!(world.middle.stack.counters().drops.get(DropReason::WrongPeer) > 0);
+    assert_eq!(world.middle.stack.endpoint().flows_used(), 0);
+    // From its own address it does.
+    let now = world.now;
+    world.right.connect(now, to(2, 1), 2);
+    world.run(Duration::from_millis(20));
+    assert!(world.right.seen.connected.contains_key(&2));
+    assert!(world.right.stack.endpoint_mut().flows_used() > 1, "the other attempt goes on");
+}
+
+/// What waits for a full port is work again after a while, not at once, and what another port may send is work now.
+#[test]
+fn a_port_that_takes_nothing_lets_its_owner_sleep() {
+    let mut world = World::new();
+    world.two_busy_flows();
+    world.runs[0] = false;
+    world.run(Duration::from_millis(50));
+    world.middle.busy.clear();
+    let full = |world: &World| world.middle.stack.legs()[0].port().counters().tx_full.get();
+    let was_full = full(&world);
+    let mut wakes = 0;
+    let end = world.now + Duration::from_millis(50);
+    while world.now < end {
+        let now = world.now;
+        if world.middle.stack.next_deadline().is_some_and(|at| at <= now) {
+            wakes += 1;
+            world.middle.stack.poll(now).unwrap();
+            world.middle.take_events(now);
+        }
+        world.right.stack.poll(now).unwrap();
+        world.now += Duration::from_micros(20);
+    }
+    let tried = full(&world) - was_full;
+    println!("awake {wakes} times, of which {tried} times it was offered");
+    // Once a millisecond, and for timers.
+    assert!((20..250).contains(&wakes) && tried > 20, "awake {wakes} times in 50 ms");
 }
 
 #[test]

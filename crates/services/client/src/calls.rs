@@ -36,8 +36,13 @@ struct Listen {
     fate: Fate,
     /// An earlier one on the same port was given up and may be in the way: a refusal is no answer yet.
     again: bool,
+    /// Taken back before the answer came.
+    ends: bool,
     answer: Option<bool>,
 }
+
+/// Where somebody listens, and the token for it.
+pub(crate) type Wish = (Option<IpAddr>, u64);
 
 /// What to do with an answer.
 pub(crate) enum Verdict {
@@ -181,8 +186,9 @@ impl Calls {
         !self.unwanted.is_empty() && self.unwanted.remove(&flow)
     }
 
-    /// The daemon is gone: what it has not answered it never will. Tells so, and says on which UDP ports somebody listens or wanted to.
-    pub(crate) fn orphan(&mut self, tell: &mut VecDeque<Event>) -> Vec<u16> {
+    /// The daemon is gone: what it has not answered it never will. Tells so, and says on which UDP ports somebody listens or wanted to, and where
+    /// if that was not answered.
+    pub(crate) fn orphan(&mut self, tell: &mut VecDeque<Event>) -> Vec<(u16, Option<Wish>)> {
         let mut attempts: Vec<_> = self.attempts.drain().collect();
         attempts.sort_unstable_by_key(|(number, _)| *number);
         for (_, Attempt { fate, flow, .. }) in attempts {
@@ -200,16 +206,31 @@ impl Calls {
             }
         }
         self.unwanted.clear();
-        let wanted = self.listens.drain(..).filter(|l| matches!(l.fate, Fate::Told(_))).map(|l| l.udp_port);
-        let mut ports: Vec<u16> = self.listening.drain(..).chain(wanted).collect();
-        ports.sort_unstable();
-        ports.dedup();
+        let wanted = self.listens.drain(..).filter(|l| matches!(l.fate, Fate::Told(_)) && !l.ends);
+        let wanted = wanted.map(|l| (l.udp_port, Some((l.local, l.token))));
+        let mut ports: Vec<_> = self.listening.drain(..).map(|p| (p, None)).chain(wanted).collect();
+        // Where somebody listens already the next one would have been refused, and so would a second one.
+        ports.sort_by_key(|(udp_port, _)| *udp_port);
+        ports.dedup_by_key(|(udp_port, _)| *udp_port);
         ports
     }
 
     pub(crate) fn listens(&mut self, local: Option<IpAddr>, udp_port: u16, token: u64, fate: Fate) {
         let again = self.listens.iter().any(|l| l.udp_port == udp_port && matches!(l.fate, Fate::GivenUp(_)));
-        self.listens.push_back(Listen { local, udp_port, token, fate, again, answer: None });
+        self.listens.push_back(Listen { local, udp_port, token, fate, again, ends: false, answer: None });
+    }
+
+    /// Nobody is to listen on this port any more, nor once what was asked for is answered.
+    pub(crate) fn unlistens(&mut self, udp_port: u16) {
+        self.listening.retain(|p| *p != udp_port);
+        self.listens.iter_mut().filter(|l| l.udp_port == udp_port).for_each(|l| l.ends = true);
+    }
+
+    /// What the next answer for this port is to.
+    pub(crate) fn wish(&self, udp_port: u16) -> Option<Wish> {
+        let listen = self.listens.iter().find(|l| l.udp_port == udp_port && l.answer.is_none())?;
+        let stays = !listen.ends && !matches!(listen.fate, Fate::GivenUp(_));
+        stays.then_some((listen.local, listen.token))
     }
 
     /// The answer to a listener that is waited for, once.
@@ -230,13 +251,13 @@ impl Calls {
         let of = |l: &Listen| l.udp_port == udp_port && l.answer.is_none();
         let Some(at) = self.listens.iter().position(of) else { return Verdict::Nothing };
         let listen = &mut self.listens[at];
-        if !done && std::mem::replace(&mut listen.again, false) {
+        if !done && std::mem::replace(&mut listen.again, false) && !listen.ends {
             // What was given up is out of the way by the time that this is looked at.
             owed.push_back(Request::Listen { token: listen.token, udp_port, local: listen.local });
             return Verdict::Nothing;
         }
         let token = listen.token;
-        if done && !matches!(listen.fate, Fate::GivenUp(_)) {
+        if done && !listen.ends && !matches!(listen.fate, Fate::GivenUp(_)) {
             self.listening.push(udp_port);
         }
         match listen.fate {

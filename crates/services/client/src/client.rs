@@ -189,9 +189,6 @@ impl Client {
     ) -> Result<(), SendError> {
         self.submit(&Request::Listen { token, udp_port, local })?;
         self.calls.listens(local, udp_port, token, fate);
-        if let Some(steady) = &mut self.steady {
-            steady.listens(local, udp_port, token);
-        }
         self.flush();
         Ok(())
     }
@@ -574,6 +571,12 @@ impl Client {
                 }
                 Completion::Listening { udp_port, .. } | Completion::ListenFailed { udp_port, .. } => {
                     let done = matches!(completion, Completion::Listening { .. });
+                    if done
+                        && let Some(steady) = &mut self.steady
+                        && let Some((local, token)) = self.calls.wish(udp_port)
+                    {
+                        steady.listens(local, udp_port, token);
+                    }
                     let verdict = self.calls.listened(udp_port, done, &mut self.owed);
                     match self.obey(verdict) {
                         Some(event) => event,

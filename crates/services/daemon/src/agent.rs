@@ -144,6 +144,7 @@ impl DaemonAgent {
                 // Never an error: the watcher knows the least.
                 let _ = self.stack.set_mtu(now, leg, mtu);
             }
+            LinkOrder::Shut(is_shut) => self.stack.legs_mut()[leg].set_shut(is_shut),
             LinkOrder::MacChanged(to) => {
                 link.mac_changes.add(1);
                 if let Some(mac) = to {
@@ -153,6 +154,7 @@ impl DaemonAgent {
             LinkOrder::Reopen(index) => {
                 let opened = self.stack.legs_mut()[leg].port_mut().reopen();
                 if opened.is_ok() {
+                    self.stack.legs_mut()[leg].set_interface(index);
                     link.reopened.add(1);
                     if let Some(links) = &mut self.links {
                         links.learn_queues();
@@ -443,7 +445,11 @@ impl DaemonAgent {
         now: Instant,
     ) -> bool {
         // An address that is not ours is refused by the route, as unreachable.
-        let source = local.or_else(|| self.stack.source_for(remote.ip()));
+        let link = match remote {
+            SocketAddr::V6(remote) => Some(remote.scope_id()).filter(|scope| *scope != 0),
+            SocketAddr::V4(_) => None,
+        };
+        let source = local.or_else(|| self.stack.source_for(remote.ip(), link));
         let endpoint = self.stack.endpoint_mut();
         let per_flow = endpoint.memory().per_flow();
         let Some(a) = endpoint.memory_mut().get(number) else {

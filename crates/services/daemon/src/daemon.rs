@@ -8,7 +8,7 @@ use crate::control::{Control, Line};
 use crate::counters::Published;
 use crate::link::{Ground, LinkGuard, LinkLine, LinkOrder, LinkReport};
 use crate::notify::{Manager, Watchdog};
-use crate::ports::{Opened, PortConfig};
+use crate::ports::{Opened, PortConfig, serves};
 use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
@@ -108,8 +108,14 @@ impl From<RandomError> for DaemonError {
 }
 
 /// Built on the engine's thread: ports, frames and flows stay there.
-fn build_stack(config: &Config, port: &PortUri, engine: u8) -> Result<Stack<Applications>, DaemonError> {
-    let (pool, opened) = config.open_ports(port)?;
+fn build_stack(
+    config: &Config,
+    port: &PortUri,
+    engine: u8,
+    legs: &[LegStart],
+) -> Result<Stack<Applications>, DaemonError> {
+    let late: Vec<bool> = legs.iter().map(|leg| leg.is_late).collect();
+    let (pool, opened) = config.open_ports(port, &late)?;
     let mut opened = opened.into_iter();
     let Some(Opened { port, host }) = opened.next() else {
         return Err(DaemonError::NoPort);
@@ -124,6 +130,9 @@ fn build_stack(config: &Config, port: &PortUri, engine: u8) -> Result<Stack<Appl
     let mut stack = Stack::new(port, pool, Host::new(host), endpoint);
     for Opened { port, host } in opened {
         stack = stack.with_leg(port, Host::new(host))?;
+    }
+    for (leg, start) in stack.legs_mut().iter_mut().zip(legs) {
+        start.interface.into_iter().for_each(|index| leg.set_interface(index));
     }
     Ok(match rdma {
         Some(rdma) => stack.with_rdma(rdma),
@@ -150,7 +159,8 @@ struct Watched {
     leg: usize,
     fixed_mac: bool,
     watch: LinkWatch,
-    seen: Interface,
+    name: String,
+    seen: Option<Interface>,
 }
 
 fn watch(leg: usize, port: &PortConfig) -> Result<Option<Watched>, DaemonError> {
@@ -161,7 +171,27 @@ fn watch(leg: usize, port: &PortConfig) -> Result<Option<Watched>, DaemonError> 
         AttachError::from(OpenError::Io { uri: port.port.clone(), call, source })
     })?;
     let fixed_mac = port.mac.is_some();
-    Ok(watch.look().map(|seen| Watched { leg, fixed_mac, watch, seen }))
+    let seen = watch.look();
+    // The first port has to be there.
+    Ok((leg > 0 || seen.is_some()).then(|| Watched { leg, fixed_mac, watch, name: name.to_owned(), seen }))
+}
+
+/// What an engine begins with on each leg.
+#[derive(Clone)]
+struct LegStart {
+    reports: mpsc::Sender<LinkReport>,
+    interface: Option<u32>,
+    /// The interface cannot be used yet.
+    is_late: bool,
+}
+
+impl LegStart {
+    fn new(watched: &Option<Watched>) -> (LegStart, mpsc::Receiver<LinkReport>) {
+        let (reports, heard) = mpsc::channel();
+        let seen = watched.as_ref().map(|w| w.seen.as_ref());
+        let is_late = watched.as_ref().is_some_and(|w| w.leg > 0) && !seen.is_some_and(serves);
+        (LegStart { reports, interface: seen.flatten().map(|i| i.index), is_late }, heard)
+    }
 }
 
 /// An engine that serves.
@@ -180,7 +210,7 @@ fn start_engine(
     links: Option<LinkEnds>,
     page: &Arc<Mutex<CountersPage>>,
     aside: &Aside,
-    link_reports: Vec<mpsc::Sender<LinkReport>>,
+    legs: Vec<LegStart>,
     stop: &StopFlag,
 ) -> Result<Started, DaemonError> {
     let (commands, orders) = mpsc::channel();
@@ -200,7 +230,8 @@ fn start_engine(
         let aside = aside.clone();
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
             let port = config.port_of(engine).map_err(AttachError::from)?;
-            let stack = build_stack(&config, &port, engine)?;
+            let stack = build_stack(&config, &port, engine, &legs)?;
+            let link_reports = legs.into_iter().map(|leg| leg.reports).collect();
             let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
             let rdma = stack
                 .rdma()
@@ -264,11 +295,11 @@ impl Daemon {
         let ports = config.all_ports();
         let watched: Vec<_> =
             ports.iter().enumerate().map(|(leg, port)| watch(leg, port)).collect::<Result<_, _>>()?;
-        let (reports, mut heard): (Vec<_>, Vec<_>) = ports.iter().map(|_| mpsc::channel()).unzip();
+        let (legs, mut heard): (Vec<_>, Vec<_>) = watched.iter().map(LegStart::new).unzip();
         let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; ports.len()]);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
-            let started = start_engine(config, engine, links, &daemon.page, &aside, reports.clone(), &stop)?;
+            let started = start_engine(config, engine, links, &daemon.page, &aside, legs.clone(), &stop)?;
             daemon.engines.push(started.handle);
             daemon.description = started.description;
             link_lines.push((started.link, Arc::clone(&started.line.pending), started.line.waker.clone()));
@@ -302,7 +333,7 @@ impl Daemon {
                 DaemonError::Thread(e)
             })?;
         daemon.control = Some(control);
-        for (Watched { leg, fixed_mac, watch, seen }, heard) in
+        for (Watched { leg, fixed_mac, watch, name, seen }, heard) in
             watched.into_iter().zip(heard.drain(..)).filter_map(|(w, heard)| Some((w?, heard)))
         {
             let rdma = config.rdma.enabled && leg == 0;
@@ -314,7 +345,16 @@ impl Daemon {
                 waker: waker.clone(),
             });
             let failure = Arc::clone(&daemon.failure);
-            let guard = LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, aside.clone());
+            if !serves(seen.as_ref()) {
+                let why = match &seen {
+                    None => "is not there".to_owned(),
+                    Some(i) if !i.up => "is down".to_owned(),
+                    Some(i) => format!("has an MTU of {}", i.mtu),
+                };
+                aside.say(format!("interface {name} {why}; its port is opened when it can be used"));
+            }
+            let guard =
+                LinkGuard::new(watch, &name, seen, ground, lines.collect(), heard, failure, aside.clone());
             let stop = stop.clone();
             let run = move || guard.run(&stop);
             let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };

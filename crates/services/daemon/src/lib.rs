@@ -25,6 +25,7 @@ pub mod config;
 mod control;
 mod counters;
 mod daemon;
+mod late;
 mod link;
 mod machnet;
 mod notify;

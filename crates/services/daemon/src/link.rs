@@ -8,14 +8,17 @@
 //! there again       the port is opened anew, in every engine; flows go on that were patient enough
 //! another MAC       the host follows, and asks its neighbours, by which they learn it
 //! a larger MTU      counted and told
+//! not there yet     told; a further port is opened as soon as its interface is up
 //! a smaller MTU     counted and told; flows send segments that were cut for the old one in pieces (those of peers that take none are
 //!                   reset, as their segments would never arrive), and new ones are cut for this one
 //! ```
+//! An MTU that is too small for messages ends the daemon with an error, on a further port it shuts that port until it is larger.
 //! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
 //! daemon with an error.
 
 use crate::aside::Aside;
 use crate::daemon::DaemonError;
+use crate::ports::serves;
 use barewire_base::{Counter, Duration, Instant};
 use barewire_engine::{Interface, LinkWatch, StopFlag, Waker, now};
 use barewire_port::OpenError;
@@ -34,7 +37,7 @@ const MTU_GRACE: Duration = Duration::from_secs(1);
 /// are not urgent once a second).
 const CARRIER_GRACE: Duration = Duration::from_millis(1500);
 /// Smallest MTU that messages need, in bytes.
-const MTU_MIN: u16 = 256;
+pub(crate) const MTU_MIN: u16 = 256;
 /// Lines about a link that may be told at once, and the time that makes room for one more: a link that is up and down again in turns
 /// must not fill a log.
 const LINES_MAX: u32 = 20;
@@ -51,6 +54,8 @@ pub(crate) enum LinkOrder {
     MtuChanged,
     /// Packets have at most so many bytes from now on.
     MtuLowered(u16),
+    /// Its MTU is too small for messages, or no longer.
+    Shut(bool),
     /// Its MAC changed; the host's is this one from now on, or stays as it is.
     MacChanged(Option<MacAddr>),
     /// It was made anew, with this index: open the port on it, and report.
@@ -123,6 +128,8 @@ pub(crate) struct LinkGuard {
     lacks_carrier: bool,
     no_carrier_since: Option<Instant>,
     small_since: Option<Instant>,
+    /// The MTU is too small for messages, and the port sends none.
+    is_shut: bool,
     lines_left: u32,
     line_at: Instant,
     /// Where the reason is left when the daemon has to end.
@@ -131,33 +138,37 @@ pub(crate) struct LinkGuard {
 }
 
 impl LinkGuard {
-    /// `watch` was made before the ports were opened, and `seen` is what it said then.
+    /// `watch` of the interface `name` was made before the ports were opened, and `seen` is what it said then. `None`, or an interface
+    /// that did not serve: no port stands on it yet.
     pub(crate) fn new(
         watch: LinkWatch,
-        seen: Interface,
+        name: &str,
+        seen: Option<Interface>,
         ground: Ground,
         lines: Vec<LinkLine>,
         reports: Receiver<LinkReport>,
         failure: Arc<Mutex<Option<DaemonError>>>,
         aside: Aside,
     ) -> LinkGuard {
+        let stands_on = seen.as_ref().filter(|i| serves(Some(i)));
         LinkGuard {
             watch,
-            name: seen.name.clone(),
-            ground,
+            name: name.to_owned(),
             closed: vec![false; lines.len()],
             asked: vec![false; lines.len()],
             lines,
             reports,
-            port_index: seen.index,
-            mac: seen.mac,
-            mtu: seen.mtu,
-            seen: Some(seen),
+            port_index: stands_on.map_or(0, |i| i.index),
+            mac: stands_on.and_then(|i| i.mac),
+            mtu: seen.as_ref().map_or(ground.mtu.into(), |i| i.mtu),
+            ground,
+            seen,
             retry_at: Instant::ZERO,
             failure_told: false,
             lacks_carrier: false,
             no_carrier_since: None,
             small_since: None,
+            is_shut: false,
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
             failure,
@@ -261,7 +272,7 @@ impl LinkGuard {
             });
         }
         self.check_mtu(&i, now)?;
-        if i.index != self.port_index && i.up && self.small_since.is_none() {
+        if i.index != self.port_index && i.up && self.small_since.is_none() && !self.is_shut {
             self.port_index = i.index;
             self.closed.fill(true);
             self.retry_at = now;
@@ -307,12 +318,28 @@ impl LinkGuard {
     }
 
     fn check_mtu(&mut self, i: &Interface, now: Instant) -> Result<(), DaemonError> {
-        if i.mtu >= u32::from(self.ground.mtu) {
+        let is_usable = i.mtu >= u32::from(MTU_MIN);
+        if self.is_shut && is_usable {
+            self.is_shut = false;
+            self.order_all(|| LinkOrder::Shut(false));
+            self.tell(&format!("interface {} has an MTU for messages again", i.name));
+        }
+        if i.mtu >= u32::from(self.ground.mtu) || self.is_shut {
             self.small_since = None;
             return Ok(());
         }
         let since = *self.small_since.get_or_insert(now);
         if now < since + MTU_GRACE {
+            return Ok(());
+        }
+        if !is_usable && self.lines.iter().any(|line| line.leg > 0) {
+            // The other ports serve.
+            (self.is_shut, self.small_since) = (true, None);
+            self.order_all(|| LinkOrder::Shut(true));
+            self.tell(&format!(
+                "interface {} keeps its MTU of {}, and messages need {MTU_MIN}: what is sent by it is lost until it has more",
+                i.name, i.mtu
+            ));
             return Ok(());
         }
         let ours = self.ground.mtu;

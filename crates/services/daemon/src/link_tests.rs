@@ -26,7 +26,8 @@ impl Bed {
             LinkLine { orders: to_engine, leg: 0, pending: Arc::default(), waker: Waker::new().unwrap() };
         let ground = Ground { mtu: 1500, told_mtu: Arc::default(), fixed_mac: false, rdma: false };
         let (aside, _threads) = aside::start(std::io::sink()).unwrap();
-        let guard = LinkGuard::new(watch, seen, ground, vec![line], heard, Arc::default(), aside);
+        let guard =
+            LinkGuard::new(watch, "eth0", Some(seen), ground, vec![line], heard, Arc::default(), aside);
         Some(Bed { near, far, guard, orders, reports })
     }
 

@@ -3,10 +3,12 @@
 //! The first is `[interface]`, or the first `[[ports]]` where that names no port; its values are [`Config`]'s own fields.
 
 use crate::config::{Config, ConfigError, bad, with_prefix};
-use barewire_engine::{AttachError, Attached, HostSettings, for_host, open_port};
+use crate::late::LatePort;
+use crate::link::MTU_MIN;
+use barewire_engine::{AttachError, Attached, HostSettings, Interface, for_host, open_port, with_claims};
 use barewire_frame::Pool;
 use barewire_host::HostConfig;
-use barewire_port::{Port, PortUri};
+use barewire_port::{OpenError, Port, PortUri};
 use barewire_transport::LEGS_MAX;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
@@ -148,6 +150,23 @@ impl PortTable {
     }
 }
 
+/// Frames that wait for reception on an `xdp:` port of several, at most: what its receive ring holds.
+const FILL_FRAMES_MAX: u32 = 2048;
+
+/// A port of several, with frames for reception out of its own `part` of the pool: without a word each would take a share of what those
+/// before it have left.
+fn with_share(uri: PortUri, part: u32) -> PortUri {
+    if uri.scheme != "xdp" || uri.options.contains_key("fill_frames") {
+        return uri;
+    }
+    uri.with("fill_frames", (part / 2).min(FILL_FRAMES_MAX))
+}
+
+/// Whether a port can be opened on an interface as it is now, and messages sent.
+pub(crate) fn serves(found: Option<&Interface>) -> bool {
+    found.is_some_and(|i| i.up && i.mtu >= u32::from(MTU_MIN))
+}
+
 /// A port that is open, with the host on it.
 pub(crate) struct Opened {
     pub port: Box<dyn Port>,
@@ -221,21 +240,33 @@ impl Config {
 
     /// Opens the ports on one pool, which has what the configuration says for each. `first` is the URI of the first one, as this engine
     /// has it.
-    pub(crate) fn open_ports(&self, first: &PortUri) -> Result<(Pool, Vec<Opened>), AttachError> {
+    /// Those that are `late` are there, and closed.
+    pub(crate) fn open_ports(
+        &self,
+        first: &PortUri,
+        late: &[bool],
+    ) -> Result<(Pool, Vec<Opened>), AttachError> {
         let ports = self.all_ports();
         let mut pool = self.pool;
         pool.frames = pool.frames.saturating_mul(ports.len() as u32);
         let mut uris = Vec::new();
         for (n, port) in ports.iter().enumerate() {
             let uri = if n == 0 { first.clone() } else { port.port.parse()? };
-            let (uri, grown) = for_host(uri, &port.addresses(), pool)?;
+            let (uri, grown) = match for_host(uri.clone(), &port.addresses(), pool) {
+                // How many queues it will have nobody knows.
+                Err(OpenError::NotFound { .. }) if n > 0 => (with_claims(uri, &port.addresses())?, pool),
+                found => found?,
+            };
             pool = grown;
-            uris.push(uri);
+            uris.push(if ports.len() > 1 { with_share(uri, self.pool.frames) } else { uri });
         }
         let pool = Pool::new(pool)?;
         let mut opened = Vec::new();
-        for (port, uri) in ports.iter().zip(uris) {
-            let opens = open_port(&uri, &pool)?;
+        for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
+            let opens = match late.get(n) {
+                Some(true) => Box::new(LatePort::new(uri, pool.clone(), port.mtu)?),
+                _ => open_port(&uri, &pool)?,
+            };
             let Attached { port, host, .. } = port.settings(self).attach_to(opens, pool.clone())?;
             opened.push(Opened { port, host });
         }
@@ -269,6 +300,18 @@ mod tests {
         let alone = parse(&format!("[interface]\npool_frames = 4096\n{more}")).unwrap();
         assert_eq!((alone.port.as_str(), alone.transport.mtu), ("packet:eth1", 9000));
         assert_eq!((alone.ports.len(), alone.pool.frames), (1, 4096));
+    }
+
+    #[test]
+    fn each_port_receives_with_a_share_of_its_own_part() {
+        let of = |uri: &str, part| {
+            let uri = with_share(uri.parse().unwrap(), part);
+            uri.options.get("fill_frames").cloned()
+        };
+        assert_eq!(of("xdp:eth0", 8192).as_deref(), Some("2048"));
+        assert_eq!(of("trace+xdp:eth0?trace=x.pcap", 1000).as_deref(), Some("500"));
+        assert_eq!(of("xdp:eth0?fill_frames=64", 8192).as_deref(), Some("64"));
+        assert_eq!(of("packet:eth0", 8192), None);
     }
 
     #[test]

@@ -201,6 +201,38 @@ fn a_listener_is_at_its_address_again_after_the_daemon() {
     connect_from(&mut from_right, None, at(2, 1)).unwrap();
 }
 
+/// A second listener on the same UDP port is refused, and the first one is where it was, also at the next daemon.
+#[test]
+fn a_listener_that_is_refused_moves_no_other() {
+    let dir = Dir::new();
+    let middle = Daemon::start(&between_sockets(&dir)).unwrap();
+    let mut config = ClientConfig::new("stays");
+    (config.socket, config.reattach) = (middle.socket().to_owned(), true);
+    let mut client = Client::attach_with(&config).unwrap();
+    client.listen_on(host(1, 1).into(), UDP_PORT, 7).unwrap();
+    client.listen_on(host(2, 1).into(), UDP_PORT, 8).unwrap();
+    assert!(matches!(next(&mut client), Event::Listening { token: 7, .. }));
+    assert!(matches!(next(&mut client), Event::ListenFailed { token: 8, .. }));
+    // Taken back before anybody has answered: nothing that a later daemon should hear of.
+    client.listen(UDP_PORT + 1, 9).unwrap();
+    client.unlisten(UDP_PORT + 1).unwrap();
+    assert!(matches!(next(&mut client), Event::Listening { token: 9, .. }));
+    middle.stop().unwrap();
+    let middle = Daemon::start(&between_sockets(&dir)).unwrap();
+    loop {
+        match next(&mut client) {
+            Event::Listening { token: 7, udp_port: UDP_PORT } => break,
+            Event::Detached { .. } | Event::Reattached => {}
+            event => panic!("{event:?}"),
+        }
+    }
+    let mut other = attach(&middle, "other");
+    connect_from(&mut other, None, at(1, 1)).unwrap();
+    assert_eq!(connect_from(&mut other, None, at(2, 1)), Err(ConnectFailure::Refused));
+    let free = SocketAddr::from((host(1, 1), UDP_PORT + 1));
+    assert_eq!(connect_from(&mut other, None, free), Err(ConnectFailure::Refused));
+}
+
 /// A peer that stops reading: its cable fills up with what is sent again and again, and the other port goes on.
 #[test]
 fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
@@ -238,6 +270,48 @@ fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
     println!("300 messages there and back in {}", now().since(begin));
     eventually("the other cable is full still", || counter(&middle, "port.1.tx_full") > full);
     assert_eq!(counter(&middle, "port.tx_full"), 0);
+    sleeps_most_of_the_time(&middle);
+}
+
+/// An engine with nothing to do but to ask a full port again does not keep a core busy with that.
+fn sleeps_most_of_the_time(daemon: &Daemon) {
+    let seen = || (counter(daemon, "engine.0.cycles"), counter(daemon, "engine.0.parks"));
+    eventually("it sleeps between two attempts", || {
+        let before = seen();
+        std::thread::sleep(Duration::from_millis(300));
+        let after = seen();
+        let (cycles, parks) = (after.0 - before.0, after.1 - before.1);
+        println!("{cycles} cycles and {parks} sleeps in 300 ms");
+        cycles < 20 * parks && parks > 30
+    });
+}
+
+#[test]
+fn an_engine_whose_only_port_is_full_sleeps() {
+    let dir = Dir::new();
+    let middle = Daemon::start(&named(&dir, &format!("{}?slots=8", cable(&dir, 2)), host(2, 1))).unwrap();
+    let mut right = Embedded::open(&EmbeddedConfig::new(&cable(&dir, 2), host(2, 2))).unwrap();
+    right.listen(UDP_PORT, 0).unwrap();
+    let mut stuck = attach(&middle, "stuck");
+    for token in 0..20 {
+        stuck.connect(at(2, 2), &ConnectOptions { token, ..ConnectOptions::default() }).unwrap();
+    }
+    let mut flows = Vec::new();
+    eventually("it is connected", || {
+        right.poll().unwrap();
+        while let Some(event) = stuck.next_event() {
+            match event {
+                Event::Connected { flow, .. } => flows.push(flow),
+                event => panic!("{event:?}"),
+            }
+        }
+        flows.len() == 20
+    });
+    for flow in flows {
+        stuck.send(flow, &pattern(1, 50_000)).unwrap();
+    }
+    eventually("its cable is full", || counter(&middle, "port.tx_full") > 0);
+    sleeps_most_of_the_time(&middle);
 }
 
 /// The daemon at one cable's end goes and comes back: that wire is cut, and the other is not.

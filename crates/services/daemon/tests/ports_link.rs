@@ -5,12 +5,16 @@ mod common;
 
 use barewire_client::{Client, ConnectOptions, FlowId};
 use barewire_daemon::{Config, Daemon, PortConfig};
+use barewire_engine::{now, open_port};
+use barewire_frame::{Pool, PoolConfig};
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use common::echo::{Server, rounds};
 use common::*;
 use std::net::Ipv4Addr;
 use std::process::Command;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 const UDP_PORT: u16 = 888;
@@ -36,12 +40,18 @@ fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<Po
 
 impl Rig {
     fn new(scheme: &str) -> Option<Rig> {
+        Rig::with(scheme, |_| ())
+    }
+
+    /// With something done to the interfaces before the daemon starts that has two.
+    fn with(scheme: &str, before: impl FnOnce(&Namespace)) -> Option<Rig> {
         have(Needs::Root, is_root_capable())?;
         let dir = Dir::new();
         let namespaces = [(); 3].map(|()| Namespace::anonymous().unwrap());
         let [middle, left, right] = &namespaces;
         wire(middle, "eth0", left);
         wire(middle, "eth1", right);
+        before(middle);
         let second = PortConfig::new(&format!("{scheme}:eth1"), host(2, 1), 24);
         Some(Rig {
             middle: start(&dir, middle, &format!("{scheme}:eth0"), host(1, 1), vec![second]),
@@ -56,14 +66,18 @@ impl Rig {
 
     /// Runs `ip` beside the daemon with two interfaces.
     fn ip(&self, args: &str) {
-        let run = || Command::new("ip").args(args.split(' ')).output().unwrap();
-        let out = self.namespaces[0].enter(run).unwrap();
-        assert!(out.status.success(), "ip {args}: {}", String::from_utf8_lossy(&out.stderr));
+        ip(&self.namespaces[0], args);
     }
 
     fn count(&self, name: &str) -> u64 {
         counter(&self.middle, name)
     }
+}
+
+fn ip(at: &Namespace, args: &str) {
+    let run = || Command::new("ip").args(args.split(' ')).output().unwrap();
+    let out = at.enter(run).unwrap();
+    assert!(out.status.success(), "ip {args}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
 fn wire(middle: &Namespace, name: &str, end: &Namespace) {
@@ -126,6 +140,119 @@ fn one_interface_suffers(scheme: &str) {
     assert!(rig.count("engine.0.cycles") - cycles < 30_000);
     drop((left, right, servers));
     is_empty_again(&rig.middle);
+}
+
+/// Takes an interface for itself, as another program would, until it is dropped.
+struct Taken {
+    let_go: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Taken {
+    fn new(at: &Namespace, uri: &'static str) -> Taken {
+        let ((let_go, until), (taken, is_taken)) = (channel::<()>(), channel());
+        let thread = at.enter(|| {
+            std::thread::spawn(move || {
+                let pool = Pool::new(PoolConfig::default()).unwrap();
+                let _port = open_port(&uri.parse().unwrap(), &pool).unwrap();
+                taken.send(()).unwrap();
+                let _ = until.recv();
+            })
+        });
+        is_taken.recv().unwrap();
+        Taken { let_go: Some(let_go), thread: Some(thread.unwrap()) }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.let_go.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// When it comes back, another program has its XDP hook: the port waits for that, and the engine does not.
+#[test]
+fn a_port_that_cannot_be_opened_yet_holds_up_nobody() {
+    let Some(rig) = Rig::new("xdp") else { return };
+    let servers = [&rig.ends[0], &rig.ends[1]].map(|daemon| Server::at(daemon, UDP_PORT));
+    let (mut left, mut right) = (attach(&rig.middle, "left"), attach(&rig.middle, "right"));
+    let (to_left, to_right) = (connect_to(&mut left, 1), connect_to(&mut right, 2));
+    rounds(&mut right, to_right, 10, 5_000);
+    rig.namespaces[0].delete_link("eth1").unwrap();
+    wire(&rig.namespaces[0], "other", &rig.namespaces[2]);
+    let taken = Taken::new(&rig.namespaces[0], "xdp:other");
+    rig.ip("link set other down");
+    rig.ip("link set other name eth1");
+    rig.ip("link set eth1 up");
+    let (begin, mut longest) = (now(), Duration::ZERO);
+    while Duration::from(now().since(begin)) < Duration::from_millis(1_500) {
+        let start = now();
+        rounds(&mut left, to_left, 5, 5_000);
+        longest = longest.max(now().since(start).into());
+    }
+    println!("five rounds took {longest:?} at most");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert_eq!(rig.count("port.1.reopened"), 0);
+    drop(taken);
+    eventually("it is open again", || rig.count("port.1.reopened") == 1);
+    drop((left, right));
+    let mut right = attach(&rig.middle, "right");
+    let to_right = connect_to(&mut right, 2);
+    rounds(&mut right, to_right, 10, 5_000);
+    drop((right, servers));
+    is_empty_again(&rig.middle);
+}
+
+/// The second interface is down or not there when the daemon starts, comes later, and has an MTU for a while that is too small.
+fn one_interface_comes_late(scheme: &str, is_there: bool) {
+    let before = |middle: &Namespace| {
+        ip(middle, "link set eth1 down");
+        if !is_there {
+            ip(middle, "link set eth1 name later");
+        }
+    };
+    let Some(rig) = Rig::with(scheme, before) else { return };
+    let servers = [&rig.ends[0], &rig.ends[1]].map(|daemon| Server::at(daemon, UDP_PORT));
+    let mut left = attach(&rig.middle, "left");
+    let to_left = connect_to(&mut left, 1);
+    rounds(&mut left, to_left, 30, 5_000);
+    if !is_there {
+        rig.ip("link set later name eth1");
+    }
+    assert_eq!(rig.count("port.1.reopened"), 0);
+    rig.ip("link set eth1 up");
+    eventually("it is open", || rig.count("port.1.reopened") == 1);
+    let mut right = attach(&rig.middle, "right");
+    let to_right = connect_to(&mut right, 2);
+    rounds(&mut right, to_right, 30, 5_000);
+
+    println!("{scheme}: no message fits");
+    rig.ip("link set eth1 mtu 100");
+    eventually("it is counted", || rig.count("port.1.mtu_changes") == 1);
+    // Longer than what lasts only a moment.
+    std::thread::sleep(Duration::from_millis(1_300));
+    right.send(to_right, &pattern(1, 5_000)).unwrap();
+    rounds(&mut left, to_left, 30, 5_000);
+    eventually("what is sent is lost", || rig.count("stack.drop.port_down") > 0);
+    rig.ip("link set eth1 mtu 1500");
+    assert_eq!(message(&mut right), pattern(1, 5_000));
+    rounds(&mut right, to_right, 30, 5_000);
+    assert_eq!(rig.count("port.reopened"), 0);
+    drop((left, right, servers));
+    is_empty_again(&rig.middle);
+}
+
+#[test]
+fn packet_late() {
+    one_interface_comes_late("packet", false);
+}
+
+#[test]
+fn xdp_late() {
+    one_interface_comes_late("xdp", true);
 }
 
 #[test]

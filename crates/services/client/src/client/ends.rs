@@ -33,7 +33,7 @@ impl Client {
     /// [`SendError::DaemonGone`].
     pub fn unlisten(&mut self, udp_port: u16) -> Result<(), SendError> {
         let listens = self.calls.listens_on(udp_port);
-        self.calls.listening.retain(|p| *p != udp_port);
+        self.calls.unlistens(udp_port);
         if let Some(steady) = &mut self.steady {
             steady.unlistens(udp_port);
             if self.is_detached() {

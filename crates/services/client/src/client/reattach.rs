@@ -43,7 +43,7 @@ pub(super) struct Steady {
     /// By its place in the memory to send from.
     under_way: HashMap<u64, Sent, BuildHasherDefault<FlowHasher>>,
     sent: u64,
-    /// Where listeners listen and what they were given, by UDP port.
+    /// Where listeners listen, or may as far as anybody knows, and what they were given, by UDP port.
     wishes: BTreeMap<u16, (Option<IpAddr>, u64)>,
     /// Ports to listen on again.
     listens: Vec<u16>,
@@ -195,9 +195,12 @@ impl Client {
             let token = (token & WANTED != 0).then_some(token & !WANTED);
             self.queued.push_back(Event::Unconfirmed { flow, token, bytes });
         }
-        steady.listens = self.calls.orphan(&mut self.queued);
-        // One that was taken back and not answered is nobody's.
-        steady.listens.retain(|p| steady.wishes.contains_key(p));
+        for (udp_port, wish) in self.calls.orphan(&mut self.queued) {
+            if let Some((local, token)) = wish {
+                steady.listens(local, udp_port, token);
+            }
+            steady.listens.push(udp_port);
+        }
         for flow in flows {
             self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
         }

@@ -191,6 +191,7 @@ fn every_configuration_key_is_documented_and_no_other() {
         (&["[[security.peer]]"], security, &["PeerTable"]),
         (&["[[security.user]]"], security, &["UserTable", "ConnectTable"]),
         (&["[interface]"], daemon, &["InterfaceTable"]),
+        (&["[[ports]]"], "crates/services/daemon/src/ports.rs", &["PortTable"]),
         (&["[channel]"], daemon, &["ChannelTable"]),
         (&["[transport]"], daemon, &["TransportTable"]),
         (&["[rdma]"], daemon, &["RdmaTable"]),
