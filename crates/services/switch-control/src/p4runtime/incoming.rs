@@ -1,4 +1,4 @@
-//! Connections as they come: a bounded number, of clients that say something and are there.
+//! Connections as they come: a bounded number, of clients that greet and are there.
 
 use super::device::Lost;
 use std::io;
@@ -15,8 +15,10 @@ use tonic::transport::server::Connected;
 
 /// How long nothing is accepted when that has failed: without file descriptors it fails at once, again and again.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long a client may take for its first byte.
-const FIRST_BYTE: Duration = Duration::from_secs(10);
+/// How long a client may take for what begins a connection.
+pub(super) const GREETING: Duration = Duration::from_secs(10);
+/// Bytes with which HTTP/2 begins; TLS begins with more.
+const GREETING_LEN: usize = 24;
 /// A client that has been silent for so long is asked whether it is there, by the kernel.
 const ALIVE_AFTER: Duration = Duration::from_secs(60);
 /// Between two such questions.
@@ -42,8 +44,7 @@ pub(super) async fn accept<F>(
             continue;
         };
         prepare(&stream);
-        let silent = Some(Box::pin(tokio::time::sleep(FIRST_BYTE)));
-        if to.send(Ok(Connection { stream, silent, _place: place })).await.is_err() {
+        if to.send(Ok(Connection::new(stream, place, GREETING))).await.is_err() {
             return;
         }
     }
@@ -61,9 +62,16 @@ fn prepare(stream: &TcpStream) {
 /// A connection, which has one of the places as long as it is there.
 pub(super) struct Connection {
     stream: TcpStream,
-    /// Until the client has said something: when it must have.
-    silent: Option<Pin<Box<Sleep>>>,
+    /// Bytes of the greeting that are still to come, and when it must be there.
+    greeting: Option<(usize, Pin<Box<Sleep>>)>,
     _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(stream: TcpStream, place: OwnedSemaphorePermit, greeting: Duration) -> Connection {
+        let greeting = Some((GREETING_LEN, Box::pin(tokio::time::sleep(greeting))));
+        Connection { stream, greeting, _place: place }
+    }
 }
 
 impl Connected for Connection {
@@ -78,12 +86,16 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, into);
-        if read.is_ready() {
-            self.silent = None;
+        let Some((left, until)) = &mut self.greeting else { return read };
+        *left = left.saturating_sub(into.filled().len() - before);
+        if *left == 0 {
+            self.greeting = None;
+        } else if read.is_pending() && until.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let late = self.silent.as_mut().is_some_and(|silent| silent.as_mut().poll(context).is_ready());
-        if late { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { read }
+        read
     }
 }
 
@@ -140,6 +152,53 @@ mod tests {
             let _ = tokio::time::timeout(Duration::from_millis(200), accepting).await;
             assert!((2..=21).contains(&tried), "{tried} times");
         });
+    }
+
+    #[test]
+    fn who_does_not_greet_in_time_has_to_go() {
+        run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            for (said, ends) in [(0, true), (10, true), (24, false), (100, false)] {
+                let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+                let (stream, _) = listener.accept().await.unwrap();
+                let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
+                let mut connection = Connection::new(stream, place, Duration::from_millis(50));
+                write(&mut client, &vec![7; said]).await;
+                let mut heard = 0;
+                let reading = async {
+                    loop {
+                        match read(&mut connection).await {
+                            Ok(len) => heard += len,
+                            Err(error) => return error.kind(),
+                        }
+                    }
+                };
+                let patience = Duration::from_millis(if ends { 60_000 } else { 300 });
+                let ended = tokio::time::timeout(patience, reading).await.ok();
+                assert_eq!(ended, ends.then_some(io::ErrorKind::TimedOut), "after {said} bytes");
+                assert_eq!(heard, said);
+            }
+        });
+    }
+
+    async fn write(client: &mut TcpStream, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            client.writable().await.unwrap();
+            if let Ok(len) = client.try_write(bytes) {
+                bytes = &bytes[len..];
+            }
+        }
+    }
+
+    /// How many bytes come next.
+    async fn read(connection: &mut Connection) -> io::Result<usize> {
+        std::future::poll_fn(|context| {
+            let mut room = [0; 7];
+            let mut into = ReadBuf::new(&mut room);
+            let read = Pin::new(&mut *connection).poll_read(context, &mut into);
+            read.map(|done| done.map(|()| into.filled().len()))
+        })
+        .await
     }
 
     #[test]

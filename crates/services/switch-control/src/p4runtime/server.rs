@@ -123,7 +123,8 @@ fn file(path: &PathBuf) -> Result<Vec<u8>, GrpcError> {
 }
 
 fn tls_config(tls: &Tls) -> Result<ServerTlsConfig, GrpcError> {
-    let mut config = ServerTlsConfig::new().identity(Identity::from_pem(file(&tls.cert)?, file(&tls.key)?));
+    let identity = Identity::from_pem(file(&tls.cert)?, file(&tls.key)?);
+    let mut config = ServerTlsConfig::new().timeout(incoming::GREETING).identity(identity);
     match &tls.ca_cert {
         Some(path) => {
             let authority = Certificate::from_pem(file(path)?);
