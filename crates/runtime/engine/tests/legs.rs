@@ -564,6 +564,43 @@ fn flows_take_each_others_places() {
     assert!(after[0] > before[0] && after[1] > before[1], "{before:?} {after:?}");
 }
 
+/// Flows that end while their port is full leave their places in its list. What has such a place next, by the other port, is no matter of
+/// the first.
+#[test]
+fn a_place_in_a_full_ports_list_is_its_next_flows() {
+    let mut world = World::new();
+    world.ends_listen();
+    let now = world.now;
+    for token in 0..40 {
+        world.middle.connect(now, to(1 + u8::from(token % 2 == 1), 2), token);
+    }
+    world.run(Duration::from_millis(20));
+    world.middle.busy = world.middle.seen.connected.values().map(|(flow, _)| *flow).collect();
+    assert_eq!(world.middle.busy.len(), 40);
+    world.runs = [false, true, false];
+    world.run(Duration::from_millis(10));
+    let waits = |world: &World, n: usize| world.middle.stack.legs()[n].port().counters().tx_full.get();
+    assert!(waits(&world, 0) > 10 && waits(&world, 1) > 10, "both cables are full");
+    let gone = |(_, local): &(FlowId, SocketAddr)| local.ip() == ip(1, 1);
+    let gone: Vec<FlowId> = world.middle.seen.connected.values().filter(|c| gone(c)).map(|c| c.0).collect();
+    world.middle.busy.retain(|flow| !gone.contains(flow));
+    let now = world.now;
+    for flow in gone {
+        assert!(world.middle.stack.endpoint_mut().reset(now, flow));
+    }
+    for token in 100..120 {
+        world.middle.connect(now, to(2, 2), token);
+    }
+    // The left one reads again, and its port goes through what waits there; the right one still does not.
+    world.runs[0] = true;
+    world.run(Duration::from_millis(10));
+    assert!(world.middle.seen.failed.is_empty(), "{:?}", world.middle.seen.failed);
+    world.runs[2] = true;
+    world.run(Duration::from_millis(300));
+    let opened = (100..120).filter(|token| world.middle.seen.connected.contains_key(token)).count();
+    assert_eq!((opened, world.middle.seen.failed.len()), (20, 0));
+}
+
 /// With losses on both cables, and the one or the other cut for a while, every message arrives, once and whole.
 #[test]
 fn messages_arrive_through_losses_on_both_ports() {
