@@ -630,7 +630,7 @@ fn what_is_saved_comes_back_with_its_handles() {
     }
 }
 
-/// A million entries, and taking half of them out again: fast enough for 100,000 writes a second many times over.
+/// A million entries, and taking half of them out again; how fast is told.
 #[test]
 fn a_million_entries_are_fine() {
     let started = barewire_engine::now();
