@@ -776,7 +776,7 @@ int bw_event_fd(struct bw_client *client);
  * Call it before a sleep on bw_event_fd. Lets the daemon see all that was queued.
  *
  * @return 1: sleep. 0: do not; there is an event already, or the daemon is gone, or the ring of requests is full, whose emptying makes
- *         nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
+ * nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
  */
 int bw_arm(struct bw_client *client);
 

@@ -337,7 +337,13 @@ impl Daemon {
             watched.into_iter().zip(heard.drain(..)).filter_map(|(w, heard)| Some((w?, heard)))
         {
             let rdma = config.rdma.enabled && leg == 0;
-            let ground = Ground { mtu: mtus[leg], told_mtu: Arc::clone(&told_mtu), fixed_mac, rdma };
+            let ground = Ground {
+                name: name.clone(),
+                mtu: mtus[leg],
+                told_mtu: Arc::clone(&told_mtu),
+                fixed_mac,
+                rdma,
+            };
             let lines = link_lines.iter().map(|(orders, pending, waker)| LinkLine {
                 orders: orders.clone(),
                 leg,
@@ -353,8 +359,7 @@ impl Daemon {
                 };
                 aside.say(format!("interface {name} {why}; its port is opened when it can be used"));
             }
-            let guard =
-                LinkGuard::new(watch, &name, seen, ground, lines.collect(), heard, failure, aside.clone());
+            let guard = LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, aside.clone());
             let stop = stop.clone();
             let run = move || guard.run(&stop);
             let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };

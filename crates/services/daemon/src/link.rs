@@ -93,6 +93,8 @@ pub(crate) struct LinkLine {
 
 /// What the daemon was built on, and may not lose.
 pub(crate) struct Ground {
+    /// The interface's name.
+    pub name: String,
     /// The MTU that hosts and transports count on, in bytes.
     pub mtu: u16,
     /// The least of all interfaces, for whoever tells applications.
@@ -138,11 +140,10 @@ pub(crate) struct LinkGuard {
 }
 
 impl LinkGuard {
-    /// `watch` of the interface `name` was made before the ports were opened, and `seen` is what it said then. `None`, or an interface
+    /// `watch` was made before the ports were opened, and `seen` is what it said then. `None`, or an interface
     /// that did not serve: no port stands on it yet.
     pub(crate) fn new(
         watch: LinkWatch,
-        name: &str,
         seen: Option<Interface>,
         ground: Ground,
         lines: Vec<LinkLine>,
@@ -153,7 +154,7 @@ impl LinkGuard {
         let stands_on = seen.as_ref().filter(|i| serves(Some(i)));
         LinkGuard {
             watch,
-            name: name.to_owned(),
+            name: ground.name.clone(),
             closed: vec![false; lines.len()],
             asked: vec![false; lines.len()],
             lines,

@@ -20,14 +20,19 @@ impl Bed {
         let (near, far) = (Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap());
         make(&near, &far);
         let mut watch = near.enter(|| LinkWatch::new("eth0")).unwrap().unwrap();
-        let seen = watch.look().expect("it is there");
+        let seen = near.enter(|| watch.look()).unwrap().expect("it is there");
         let ((to_engine, orders), (reports, heard)) = (mpsc::channel(), mpsc::channel());
         let line =
             LinkLine { orders: to_engine, leg: 0, pending: Arc::default(), waker: Waker::new().unwrap() };
-        let ground = Ground { mtu: 1500, told_mtu: Arc::default(), fixed_mac: false, rdma: false };
+        let ground = Ground {
+            name: "eth0".to_owned(),
+            mtu: 1500,
+            told_mtu: Arc::default(),
+            fixed_mac: false,
+            rdma: false,
+        };
         let (aside, _threads) = aside::start(std::io::sink()).unwrap();
-        let guard =
-            LinkGuard::new(watch, "eth0", Some(seen), ground, vec![line], heard, Arc::default(), aside);
+        let guard = LinkGuard::new(watch, Some(seen), ground, vec![line], heard, Arc::default(), aside);
         Some(Bed { near, far, guard, orders, reports })
     }
 

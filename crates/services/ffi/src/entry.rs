@@ -534,7 +534,7 @@ pub extern "C" fn bw_event_fd(client: *mut BwClient) -> c_int {
 /// Call it before a sleep on bw_event_fd. Lets the daemon see all that was queued.
 ///
 /// @return 1: sleep. 0: do not; there is an event already, or the daemon is gone, or the ring of requests is full, whose emptying makes
-///         nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
+/// nothing readable: where bw_next_event then has none, sleep for a millisecond and call it again.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_arm(client: *mut BwClient) -> c_int {
     guard(|| {

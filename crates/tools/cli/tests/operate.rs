@@ -60,14 +60,16 @@ fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut scrape = String::new();
     stream.read_to_string(&mut scrape).unwrap();
-    let has = |text: &str, sample: &str| text.contains(&format!("{sample}{{name=\"{name}\",engine=\"0\"}} "));
-    for sample in [
-        "barewire_engine_cycles_total",
-        "barewire_port_rx_frames_total",
-        "barewire_transport_flows",
-        "barewire_applications",
+    let has = |text: &str, sample: &str, labels: &str| {
+        text.contains(&format!("{sample}{{name=\"{name}\",engine=\"0\"{labels}}} "))
+    };
+    for (sample, labels) in [
+        ("barewire_engine_cycles_total", ""),
+        ("barewire_port_rx_frames_total", ",port=\"0\""),
+        ("barewire_transport_flows", ""),
+        ("barewire_applications", ""),
     ] {
-        assert!(has(&scrape, sample), "{sample}: {scrape}");
+        assert!(has(&scrape, sample, labels), "{sample}: {scrape}");
     }
     assert!(scrape.contains(&format!("barewire_page_alive{{name=\"{name}\"}} 1\n")));
     assert!(
@@ -82,7 +84,7 @@ fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
         common::said(command.output().unwrap())
     };
     let once = say(&["metrics", "--once"]);
-    assert!(once.code == Some(0) && has(&once.out, "barewire_engine_cycles_total"), "{}", once.err);
+    assert!(once.code == Some(0) && has(&once.out, "barewire_engine_cycles_total", ""), "{}", once.err);
     let open = say(&["metrics", "--once", "--openmetrics", "--name", &name]);
     assert!(open.out.ends_with("# EOF\n"), "{}", open.out);
     let stat = say(&["stat", "--name", &name, "--json"]);
@@ -104,7 +106,7 @@ fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
     assert!(TcpStream::connect(&address).is_err(), "its metrics went with it");
     // Engines of others may be here: their pages are found whatever folder is ours.
     let none = say(&["metrics", "--once"]);
-    let others = none.code == Some(0) && !has(&none.out, "barewire_engine_cycles_total");
+    let others = none.code == Some(0) && !has(&none.out, "barewire_engine_cycles_total", "");
     assert!(others || none.code == Some(1) && none.err.contains("no engine runs here"), "{}", none.err);
     let gone = say(&["metrics", "--once", "--name", &name]);
     assert!(gone.code == Some(1) && gone.err.contains("no counters page"), "{}", gone.err);
