@@ -243,7 +243,21 @@ fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
     let mut right = Embedded::open(&EmbeddedConfig::new(&cable(&dir, 2), host(2, 2))).unwrap();
     right.listen(UDP_PORT, 0).unwrap();
     let _server = Server::at(&left, UDP_PORT);
-    let mut stuck = attach(&middle, "stuck");
+    let _stuck = stuck(&middle, &mut right);
+    eventually("its cable is full", || counter(&middle, "port.1.tx_full") > 0);
+    let mut client = attach(&middle, "client");
+    let flow = connect_from(&mut client, None, at(1, 2)).unwrap();
+    let (full, begin) = (counter(&middle, "port.1.tx_full"), now());
+    rounds(&mut client, flow, 300, 5_000);
+    println!("300 messages there and back in {}", now().since(begin));
+    eventually("the other cable is full still", || counter(&middle, "port.1.tx_full") > full);
+    assert_eq!(counter(&middle, "port.tx_full"), 0);
+    sleeps_most_of_the_time(&middle);
+}
+
+/// An application whose peer, `right`, does not read from now on. What is under way to it is more than its cable holds.
+fn stuck(middle: &Daemon, right: &mut Embedded) -> Client {
+    let mut stuck = attach(middle, "stuck");
     for token in 0..20 {
         stuck.connect(at(2, 2), &ConnectOptions { token, ..ConnectOptions::default() }).unwrap();
     }
@@ -258,19 +272,10 @@ fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
         }
         flows.len() == 20
     });
-    // From here on it does not read. What is under way is more than its cable holds.
     for flow in flows {
         stuck.send(flow, &pattern(1, 50_000)).unwrap();
     }
-    eventually("its cable is full", || counter(&middle, "port.1.tx_full") > 0);
-    let mut client = attach(&middle, "client");
-    let flow = connect_from(&mut client, None, at(1, 2)).unwrap();
-    let (full, begin) = (counter(&middle, "port.1.tx_full"), now());
-    rounds(&mut client, flow, 300, 5_000);
-    println!("300 messages there and back in {}", now().since(begin));
-    eventually("the other cable is full still", || counter(&middle, "port.1.tx_full") > full);
-    assert_eq!(counter(&middle, "port.tx_full"), 0);
-    sleeps_most_of_the_time(&middle);
+    stuck
 }
 
 /// An engine with nothing to do but to ask a full port again does not keep a core busy with that.
@@ -292,24 +297,7 @@ fn an_engine_whose_only_port_is_full_sleeps() {
     let middle = Daemon::start(&named(&dir, &format!("{}?slots=8", cable(&dir, 2)), host(2, 1))).unwrap();
     let mut right = Embedded::open(&EmbeddedConfig::new(&cable(&dir, 2), host(2, 2))).unwrap();
     right.listen(UDP_PORT, 0).unwrap();
-    let mut stuck = attach(&middle, "stuck");
-    for token in 0..20 {
-        stuck.connect(at(2, 2), &ConnectOptions { token, ..ConnectOptions::default() }).unwrap();
-    }
-    let mut flows = Vec::new();
-    eventually("it is connected", || {
-        right.poll().unwrap();
-        while let Some(event) = stuck.next_event() {
-            match event {
-                Event::Connected { flow, .. } => flows.push(flow),
-                event => panic!("{event:?}"),
-            }
-        }
-        flows.len() == 20
-    });
-    for flow in flows {
-        stuck.send(flow, &pattern(1, 50_000)).unwrap();
-    }
+    let _stuck = stuck(&middle, &mut right);
     eventually("its cable is full", || counter(&middle, "port.tx_full") > 0);
     sleeps_most_of_the_time(&middle);
 }

@@ -1,12 +1,10 @@
 //! Clones of what comes in, at tc: in the kernel as in the interpreter, and in user space where their session is more than a port.
 
 use super::*;
-use barewire_p4::ir::{ActionCall, ActionId, CounterId};
+use barewire_p4::ir::{ActionCall, ActionId};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_switch::control::MirrorSession;
-use barewire_switch::harness::Harness;
-use barewire_switch::prepared::EngineKind;
 
 const MIRRORED: &str = include_str!("../../../../../tests/programs/mirrored.p4");
 /// The controller's port.
@@ -14,13 +12,7 @@ const CPU: u32 = 64;
 
 /// The same program in both engines, with the same entries.
 fn sides(program: &Arc<Program>, tc: bool) -> [Harness; 2] {
-    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
-        let prepared = match kind {
-            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
-            kind => Prepared::new(Arc::clone(program), kind),
-        };
-        let target = TargetConfig { cpu_port: Some(CPU), ..at(tc) };
-        let side = Harness::new(Arc::new(prepared.expect("a program")), target).expect("a switch");
+    both(program, &TargetConfig { cpu_port: Some(CPU), ..at(tc) }).map(|side| {
         let hosts = side.switch().table("hosts").expect("a table");
         let add = |key: u32, name: &str, args: &[u64]| {
             let known = program.actions.iter().position(|action| action.name.ends_with(name));
@@ -51,16 +43,7 @@ fn packet(to: u8) -> Vec<u8> {
 fn out(sides: &mut [Harness; 2], to: u8) -> Vec<(u32, u8)> {
     let [one, other] = sides.each_mut().map(|side| side.send(3, &packet(to)).expect("it fits"));
     assert_eq!(one, other, "to {to}");
-    let counts = sides.each_mut().map(|side| {
-        let plane = side.plane();
-        let all = (0..8).map(|at| {
-            let user = plane.datapath_state().read_counter(CounterId::from(0), at).unwrap_or_default();
-            let kernel =
-                plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(CounterId::from(0), at));
-            [user[0] + kernel[0], user[1] + kernel[1]]
-        });
-        all.collect::<Vec<_>>()
-    });
+    let counts = sides.each_mut().map(counted);
     assert_eq!(counts[0], counts[1], "to {to}");
     one.iter().map(|sent| (sent.port, sent.bytes[13])).collect()
 }

@@ -9,17 +9,39 @@ mod rounds;
 mod sets;
 mod told;
 
-use barewire_p4::ir::{Arch, Program};
+use barewire_p4::ir::{Arch, CounterId, Program};
 use barewire_p4_ebpf::Refusal;
 use barewire_switch::datapath::TargetConfig;
-use barewire_switch::harness::HarnessError;
+use barewire_switch::harness::{Harness, HarnessError};
 use barewire_switch::kernel::Kernel;
-use barewire_switch::prepared::Prepared;
+use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::stf::{self, RunError};
 use barewire_testing::Needs;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The same program in both engines, on switches of the same configuration.
+fn both(program: &Arc<Program>, target: &TargetConfig) -> [Harness; 2] {
+    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
+        let prepared = match kind {
+            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
+            kind => Prepared::new(Arc::clone(program), kind),
+        };
+        Harness::new(Arc::new(prepared.expect("a program")), target.clone()).expect("a switch")
+    })
+}
+
+/// The first eight places of the first counter, of user space and the kernel together.
+fn counted(side: &mut Harness) -> Vec<[u64; 2]> {
+    let (plane, counter) = (side.plane(), CounterId::from(0));
+    let at = |at| {
+        let user = plane.datapath_state().read_counter(counter, at).unwrap_or_default();
+        let kernel = plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(counter, at));
+        [user[0] + kernel[0], user[1] + kernel[1]]
+    };
+    (0..8).map(at).collect()
+}
 
 fn may_load() -> bool {
     use barewire_ebpf::{Asm, Reg};

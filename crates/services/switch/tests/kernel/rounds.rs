@@ -1,22 +1,14 @@
 //! Packets that go round again: in the kernel as in the interpreter, and in user space from where the kernel ends.
 
 use super::*;
-use barewire_p4::ir::{CounterId, RegisterId};
+use barewire_p4::ir::RegisterId;
 use barewire_p4::state::State;
-use barewire_switch::harness::Harness;
-use barewire_switch::prepared::EngineKind;
 
 const ROUNDS: &str = include_str!("../../../../../tests/programs/rounds.p4");
 
 /// The same program in both engines.
 fn sides(program: &Arc<Program>, tc: bool) -> [Harness; 2] {
-    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
-        let prepared = match kind {
-            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
-            kind => Prepared::new(Arc::clone(program), kind),
-        };
-        Harness::new(Arc::new(prepared.expect("a program")), at(tc)).expect("a switch")
-    })
+    both(program, &at(tc))
 }
 
 fn packet(kind: u8, left: u8) -> Vec<u8> {
@@ -31,16 +23,7 @@ fn same(sides: &mut [Harness; 2], kind: u8, left: u8) -> Vec<u8> {
     let packet = packet(kind, left);
     let [one, other] = sides.each_mut().map(|side| side.send(1, &packet).expect("it fits"));
     assert_eq!(one, other, "kind {kind}, {left} rounds");
-    let counts = sides.each_mut().map(|side| {
-        let plane = side.plane();
-        let all = (0..8).map(|at| {
-            let user = plane.datapath_state().read_counter(CounterId::from(0), at).unwrap_or_default();
-            let kernel =
-                plane.kernel.as_ref().map_or([0, 0], |kernel| kernel.counter(CounterId::from(0), at));
-            [user[0] + kernel[0], user[1] + kernel[1]]
-        });
-        all.collect::<Vec<_>>()
-    });
+    let counts = sides.each_mut().map(counted);
     assert_eq!(counts[0], counts[1], "kind {kind}, {left} rounds");
     one.into_iter().next().map(|sent| sent.bytes).unwrap_or_default()
 }

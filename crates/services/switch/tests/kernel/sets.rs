@@ -2,20 +2,12 @@
 
 use super::*;
 use barewire_base::Prng;
-use barewire_p4::ir::{CounterId, TransitionMatch, ValueSetId};
-use barewire_switch::harness::Harness;
-use barewire_switch::prepared::EngineKind;
+use barewire_p4::ir::{TransitionMatch, ValueSetId};
 use num_bigint::BigUint;
 
 /// The same program in both engines.
 fn sides(program: &Arc<Program>, tc: bool) -> [Harness; 2] {
-    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
-        let prepared = match kind {
-            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
-            kind => Prepared::new(Arc::clone(program), kind),
-        };
-        Harness::new(Arc::new(prepared.expect("a program")), at(tc)).expect("a switch")
-    })
+    both(program, &at(tc))
 }
 
 fn packet(ether_type: u16, to: u8) -> Vec<u8> {

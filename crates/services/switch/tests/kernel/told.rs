@@ -5,21 +5,13 @@ use barewire_p4::ir::{ActionCall, ActionId, TableId};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_switch::control::link::Replica;
-use barewire_switch::harness::Harness;
-use barewire_switch::prepared::EngineKind;
 
 /// The controller's port.
 const CPU: u32 = 64;
 
 /// The same program in both engines, with the same entries and groups.
 fn sides(program: &Arc<Program>, tc: bool) -> [Harness; 2] {
-    [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
-        let prepared = match kind {
-            EngineKind::Kernel => Prepared::for_kernel(Arc::clone(program), 511),
-            kind => Prepared::new(Arc::clone(program), kind),
-        };
-        let target = TargetConfig { cpu_port: Some(CPU), ..at(tc) };
-        let side = Harness::new(Arc::new(prepared.expect("a program")), target).expect("a switch");
+    both(program, &TargetConfig { cpu_port: Some(CPU), ..at(tc) }).map(|side| {
         let action = |name: &str, args: &[u32]| {
             let known = program.actions.iter().position(|action| action.name.ends_with(name));
             let action = ActionId::from(known.expect("an action"));
