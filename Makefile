@@ -236,6 +236,10 @@ dist-same: dist ## Build the packages again, from nothing, and compare every byt
 	@CARGO="$(CARGO)" packaging/dist.sh "$(TARGET)/dist-again" "$(TARGET)/dist-again/dist" > /dev/null
 	@diff $(TARGET)/dist/SHA256SUMS $(TARGET)/dist-again/dist/SHA256SUMS && echo "the same bytes: $$(wc -l < $(TARGET)/dist/SHA256SUMS) files"
 
+.PHONY: old-kernel
+old-kernel: tools room ## The tests of the kernel engine (TESTS=names) under Debian's kernel in QEMU: another verifier, another tc
+	@CARGO="$(CARGO)" tests/old-kernel/run.sh "$(TARGET)" $(TESTS)
+
 .PHONY: soak
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
 	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(DAEMON_SOAK)) }'); \

@@ -43,10 +43,19 @@ here=$target/dist-build native_here=$target/dist-build folder=release
 [ "$profile" = release ] || { here=$target native_here=$target/bindings folder=debug; }
 build() { CARGO_TARGET_DIR="$here" "$cargo" build --profile "$profile" --quiet "$@"; }
 
-echo "dist: program and C libraries" >&2
-# The program for itself: libraries must not bring it features.
-build --locked --package barewire-cli
-build --locked --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi --package barewire-machnet-shim
+# What some parts need and others do not: all of the optimiser's time.
+program() {
+    local part
+    [ -n "$only" ] || return 0
+    for part in $only; do case $part in wheel | go | jar | npm | crates) ;; *) return 0 ;; esac; done
+    return 1
+}
+if program; then
+    echo "dist: program and C libraries" >&2
+    # The program for itself: libraries must not bring it features.
+    build --locked --package barewire-cli
+    build --locked --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi --package barewire-machnet-shim
+fi
 built=$here/$folder
 
 # Into a prefix: what the tarball and the Debian packages have in common.
@@ -80,8 +89,10 @@ install_into() {
 }
 
 base=barewire-$version-linux-$machine
-install_into "$work/tar/$base"
-packed "$work/tar" "$base" > "$dist/$base.tar.gz"
+if program; then
+    install_into "$work/tar/$base"
+    packed "$work/tar" "$base" > "$dist/$base.tar.gz"
+fi
 
 if part deb && have "Debian packages" dpkg-deb; then
     echo "dist: Debian packages" >&2

@@ -184,6 +184,7 @@ mod tests {
             name: name.to_owned(),
             folder: folder.to_owned(),
             roots: vec![],
+            published_for_tests: Vec::new(),
             needs: needs.iter().map(|need| (*need).to_owned()).collect(),
         };
         let workspace = Workspace {

@@ -147,6 +147,16 @@ fn a_circle() {
 }
 
 #[test]
+fn a_circle_through_tests() {
+    let house = House::new();
+    house.member("ground/frame", "wire = { path = \"../wire\" }");
+    house.member("ground/wire", "\n[dev-dependencies]\nframe = { path = \"../frame\" }");
+    house.expect_none();
+    house.member("ground/wire", "\n[dev-dependencies]\nframe = { path = \"../frame\", version = \"0.1.0\" }");
+    house.expect("circle", "crates/ground/wire/Cargo.toml");
+}
+
+#[test]
 fn a_crate_on_no_floor() {
     let house = House::new();
     house.member("cellar/base2", "");

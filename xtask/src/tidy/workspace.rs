@@ -15,6 +15,8 @@ pub struct Member {
     pub roots: Vec<String>,
     /// Names of members that it is built from: normal and build dependencies, optional ones included.
     pub needs: Vec<String>,
+    /// Names of members that its tests need with a version: what it is published with.
+    pub published_for_tests: Vec<String>,
 }
 
 impl Member {
@@ -69,16 +71,19 @@ impl Workspace {
                 let tests = ["test", "bench", "example", "custom-build"];
                 !kinds.is_some_and(|k| k.iter().any(|k| tests.iter().any(|t| k == t)))
             });
-            let needs = package["dependencies"].as_array()?.iter().filter(|d| d["kind"] != "dev");
+            let dependencies = package["dependencies"].as_array()?;
+            let ours = |of: &mut dyn Iterator<Item = &Value>| -> Vec<String> {
+                let all = of.filter_map(|d| d["name"].as_str()).filter(|name| names.contains(name));
+                all.map(str::to_owned).collect()
+            };
             members.push(Member {
                 name: package["name"].as_str()?.to_owned(),
                 folder: folder.trim_end_matches("Cargo.toml").trim_end_matches('/').to_owned(),
                 roots: roots.filter_map(|t| below(t["src_path"].as_str()?)).collect(),
-                needs: needs
-                    .filter_map(|d| d["name"].as_str())
-                    .filter(|name| names.contains(name))
-                    .map(str::to_owned)
-                    .collect(),
+                needs: ours(&mut dependencies.iter().filter(|d| d["kind"] != "dev")),
+                published_for_tests: ours(
+                    &mut dependencies.iter().filter(|d| d["kind"] == "dev" && d["req"] != "*"),
+                ),
             });
         }
         members.sort_by(|a, b| a.name.cmp(&b.name));

@@ -288,3 +288,10 @@ pub fn drops(switch: &Switch) -> Vec<(String, u64)> {
 pub fn dropped(switch: &Switch, reason: &str) -> u64 {
     drops(switch).iter().find(|(name, _)| name == reason).map_or(0, |(_, count)| *count)
 }
+
+/// Whether the kernel has `tcx`: since 6.6.
+pub fn has_tcx() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6), Some(6))
+}

@@ -522,38 +522,37 @@ fn no_copy_is_lost_when_programs_change() {
             switch.mc_set_group(7, &[(2, 0), (3, 0)]).expect("a group");
             let [mut h2, mut h3] = ["h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
             let done = std::sync::atomic::AtomicBool::new(false);
-            let swaps = std::thread::scope(|scope| {
+            let swaps = std::sync::atomic::AtomicU64::new(0);
+            std::thread::scope(|scope| {
                 let _stop = StopAtEnd(&done);
                 let changing = scope.spawn(|| {
-                    let mut swaps = 0;
                     while !done.load(std::sync::atomic::Ordering::Relaxed) {
                         switch.load(&program).expect("a program");
                         hosts_of_told(switch);
                         switch.swap().expect("another program");
-                        swaps += 1;
+                        swaps.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                     }
-                    swaps
                 });
                 let mut h1 = Wire::open("packet:h1");
                 let (mut came, mut at) = ([0_u64; 2], 0);
                 let patience = Patience::new();
-                while at < PACKETS {
+                // On a machine that compiles slowly it is more packets.
+                while at < PACKETS || swaps.load(std::sync::atomic::Ordering::Relaxed) < 2 {
                     h1.send_now(&ethernet(2, 0xb000 + at, 80));
                     at += 1;
                     // A few under way at most: no queue is full.
                     while came.iter().any(|came| came + 16 < at) {
                         for (wire, came) in [&mut h2, &mut h3].into_iter().zip(&mut came) {
                             wire.receive(|got| {
-                                *came += u64::from((0xb000..0xb000 + PACKETS).contains(&number(&got[6..12])))
+                                *came += u64::from((0xb000..0xb000 + at).contains(&number(&got[6..12])))
                             });
                         }
                         patience.wait("copies are lost");
                     }
                 }
                 done.store(true, std::sync::atomic::Ordering::Relaxed);
-                changing.join().expect("it is well")
+                changing.join().expect("it is well");
             });
-            assert!(swaps > 1, "{hook:?}: {swaps} changes");
             server.stop().expect("the engine is well");
         }
     });
@@ -601,8 +600,9 @@ fn a_filter_that_was_left_is_taken_away() {
 #[test]
 fn a_filter_that_was_left_is_taken_away_at_every_hook() {
     in_a_namespace(|_| {
-        for (hook, name) in [(HookChoice::Auto, "XDP"), (HookChoice::Generic, "XDP"), (HookChoice::Tc, "tcx")]
-        {
+        // Without tcx the next switch at tc has a filter itself.
+        let tcx = has_tcx().then_some((HookChoice::Tc, "tcx"));
+        for (hook, name) in [(HookChoice::Auto, "XDP"), (HookChoice::Generic, "XDP")].into_iter().chain(tcx) {
             let mut victim = victim("clsact");
             victim.kill().expect("SIGKILL");
             victim.wait().expect("it is gone");
