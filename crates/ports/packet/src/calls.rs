@@ -175,7 +175,9 @@ impl Inbox {
         // it was given, and the slice is bounded all the same.
         let (received, flags, vnet, beside) = unsafe {
             let control = &(*self.table.0.as_ptr()).control[at].0;
-            let len = (*message).msg_hdr.msg_controllen.min(CONTROL_LEN);
+            // musl has it as 32 bits.
+            #[allow(clippy::unnecessary_cast, reason = "it is `usize` with glibc")]
+            let len = ((*message).msg_hdr.msg_controllen as usize).min(CONTROL_LEN);
             (
                 (*message).msg_len as usize,
                 (*message).msg_hdr.msg_flags,

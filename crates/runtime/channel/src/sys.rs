@@ -194,7 +194,7 @@ impl TimeLeft {
     /// `None`: for ever.
     pub(crate) fn new(timeout: Option<Duration>) -> TimeLeft {
         TimeLeft(timeout.map(|t| libc::timespec {
-            tv_sec: t.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_sec: t.as_secs().min(i32::MAX as u64) as _,
             tv_nsec: t.subsec_nanos().into(),
         }))
     }

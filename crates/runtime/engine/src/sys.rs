@@ -35,7 +35,7 @@ pub fn eventfd() -> io::Result<OwnedFd> {
 pub fn wait_readable(fd: RawFd, limit_ns: u64) {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let limit = libc::timespec {
-        tv_sec: (limit_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (limit_ns / 1_000_000_000) as _,
         tv_nsec: (limit_ns % 1_000_000_000) as libc::c_long,
     };
     // SAFETY: `poll` and `limit` live across the call, which is told of one entry. A number that is no descriptor is reported
@@ -129,7 +129,7 @@ impl Epoll {
         let mut count = -1;
         if !self.coarse.load(Relaxed) {
             let limit = limit_ns.map(|ns| libc::timespec {
-                tv_sec: (ns / 1_000_000_000) as libc::time_t,
+                tv_sec: (ns / 1_000_000_000) as _,
                 tv_nsec: (ns % 1_000_000_000) as _,
             });
             let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
