@@ -1,4 +1,4 @@
-//! The ground everything stands on: time as a number, a seeded random source, counters and the names of drops.
+//! What every other crate builds on: time as a number, a seeded random source, counters, drop reasons.
 //!
 //! Nothing here touches the world. [`Instant`] is a reading that somebody else took; [`Prng`] replays from its seed;
 //! a [`Counter`] is one word that its single writer bumps and anybody may read.

@@ -4,6 +4,26 @@
 //! further than sixteen bits reach, a long jump. A map is named by its position among a program's [`MapSpec`]s until
 //! whoever loads the program knows descriptors ([`bind_maps`]). Source: kernel
 //! `Documentation/bpf/standardization/instruction-set.rst`, `linux/bpf.h`.
+//!
+//! ```
+//! use barewire_ebpf::{Asm, Bits, Cond, Reg, show};
+//!
+//! // Drop (1) what begins with a zero word, pass (2) the rest. A real program compares with the end of the packet first.
+//! let mut asm = Asm::default();
+//! let drop = asm.label();
+//! asm.jump_if_imm(Bits::B32, Cond::Eq, Reg::R2, 0, drop);
+//! asm.mov_imm(Reg::R0, 2);
+//! asm.exit();
+//! asm.place(drop);
+//! asm.mov_imm(Reg::R0, 1);
+//! asm.exit();
+//! let program = asm.finish(false)?;
+//! assert_eq!(program.len(), 5);
+//! assert!(!show(&program).is_empty());
+//! # Ok::<(), barewire_ebpf::AsmError>(())
+//! ```
+//!
+//! Distances are in instructions. [`AsmError`] names a label that was never placed, or a jump that is too far.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! One deadline for each of many (flows, queue pairs, connections), in a timing wheel: arming, re-arming and firing cost a few
-//! instructions and no memory.
+//! A timing wheel with one deadline per item (flow, queue pair, connection): arming, re-arming and firing cost a few
+//! instructions and allocate nothing.
 //!
 //! The wheel has `SLOTS` slots of [`TICK_NS`]; a deadline beyond its horizon waits in a far slot and is armed again
 //! when that fires. A deadline never fires early; it fires at most one tick late.

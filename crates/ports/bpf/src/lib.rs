@@ -5,6 +5,23 @@
 //! is the exception that a killed process leaves. Programs come from
 //! [`barewire_ebpf`]; what the verifier says of one comes back as text ([`LoadError`]) or as numbers ([`Verified`]).
 //! Source: `linux/bpf.h`, bpf(2), kernel `Documentation/bpf`.
+//!
+//! ```no_run
+//! use barewire_bpf::{Hook, Kind, Link, Program, XdpMode};
+//! use barewire_ebpf::{Asm, Reg};
+//!
+//! // A program that passes every frame. It needs CAP_BPF and CAP_NET_ADMIN, and ends with the link.
+//! let mut asm = Asm::default();
+//! asm.mov_imm(Reg::R0, 2); // XDP_PASS
+//! asm.exit();
+//! let program = Program::load(Kind::Xdp, "pass", &asm.finish(false)?)?;
+//! assert_eq!(program.test_run(&[0; 60], 1)?.verdict, 2);
+//! let link = Link::attach(&program, 3, Hook::Xdp(XdpMode::Generic))?;
+//! # drop(link);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Times are nanoseconds, interfaces are indices. Errors are those of the system call; [`LoadError`] has the verifier's log.
 #![warn(missing_docs)]
 
 mod btf;

@@ -24,6 +24,22 @@
 //! full or its timer (of a millisecond at least) runs out: cheaper at millions of frames a second, but a lone frame
 //! waits. Its transmit ring is version 2's with another header. Source: kernel
 //! `Documentation/networking/packet_mmap.rst`.
+//!
+//! # Example
+//!
+//! ```no_run
+//! use barewire_base::Instant;
+//! use barewire_frame::{Burst, Pool, PoolConfig};
+//! use barewire_packet::{PacketConfig, PacketPort};
+//! use barewire_port::Port;
+//!
+//! let pool = Pool::new(PoolConfig::default())?;
+//! let mut port = PacketPort::open(PacketConfig::new("eth0"), pool)?; // CAP_NET_RAW
+//! let mut burst = Burst::new();
+//! port.rx_burst(Instant::ZERO, &mut burst)?;
+//! println!("{} frames; {}", burst.len(), port.caps().description);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![warn(missing_docs)]
 
 pub mod checksum;

@@ -21,6 +21,20 @@
 //!
 //! [`XdpConfig`] says what is wanted, [`XdpPort::open`] probes what there is, and `caps().description` says what was
 //! chosen and why. Sources: kernel `Documentation/networking/af_xdp.rst`, `linux/if_xdp.h`, `linux/bpf.h`.
+//!
+//! ```no_run
+//! use barewire_base::Instant;
+//! use barewire_frame::{Burst, Pool, PoolConfig};
+//! use barewire_port::Port;
+//! use barewire_xdp::{XdpConfig, XdpPort};
+//!
+//! let pool = Pool::new(PoolConfig::default())?;
+//! let mut port = XdpPort::open(XdpConfig::new("eth0"), pool)?; // CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF
+//! let mut burst = Burst::new();
+//! port.rx_burst(Instant::ZERO, &mut burst)?;
+//! println!("{} frames; {}", burst.len(), port.caps().description);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![warn(missing_docs)]
 
 mod config;

@@ -99,7 +99,7 @@ pub struct Counters {
     pub book_entries: u64,
     /// Events ended.
     pub events: u64,
-    /// Events that a gap or a reset cut.
+    /// Events cut off by a gap or a reset.
     pub abandoned_events: u64,
     /// Gaps declared.
     pub gaps: u64,

@@ -92,13 +92,13 @@ pub struct LineStats {
     pub packets: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Packets of which this line brought the first good copy.
+    /// Packets whose first good copy came on this line.
     pub first: u64,
     /// Packets that another line had brought before, or this one twice.
     pub duplicates: u64,
     /// Numbers that never came by this line, as far as later ones tell.
     pub lost: u64,
-    /// Packets that came behind a later one of the same line.
+    /// Packets that arrived after a later one on the same line.
     pub reordered: u64,
     /// First copies of which another line's copy followed: the figures below are over these.
     pub leads: u64,

@@ -26,6 +26,29 @@
 //!
 //! Router advertisements are ignored and counted: addresses come from configuration. Fragments are dropped. Groups (IGMP,
 //! MLD) are not joined yet, so datagrams to groups are [`DropReason::NotOurAddress`](barewire_base::DropReason).
+//!
+//! ```
+//! use barewire_base::Instant;
+//! use barewire_frame::{Pool, PoolConfig};
+//! use barewire_host::{Host, HostConfig};
+//! use barewire_wire::MacAddr;
+//!
+//! let pool = Pool::new(PoolConfig { frames: 8, ..PoolConfig::default() })?;
+//! let mut config = HostConfig::new(MacAddr([2, 0, 0, 0, 0, 1]));
+//! config.ipv4.push(([10, 0, 0, 1].into(), 24));
+//! let mut host = Host::new(config);
+//!
+//! // Nobody has asked for anything yet, and nothing is due.
+//! let mut frame = pool.alloc().expect("a frame");
+//! assert!(!host.poll_transmit(Instant::ZERO, &mut frame));
+//! // What is no packet is counted, not an error.
+//! let garbage = pool.alloc_from(&[0; 10]).expect("a frame");
+//! host.handle_frame(Instant::ZERO, &garbage);
+//! assert_eq!(host.counters().drops.total(), 1);
+//! # Ok::<(), barewire_frame::PoolError>(())
+//! ```
+//!
+//! Times are nanoseconds, lengths bytes. Sources: RFC 826 and 5227 (ARP), 4861 (neighbour discovery), 792 and 4443 (ICMP).
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

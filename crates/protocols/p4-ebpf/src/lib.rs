@@ -1,4 +1,4 @@
-//! P4 programs as eBPF: a packet that the kernel can handle does not leave it.
+//! Compiles P4 programs to eBPF, so that packets the kernel can handle stay in the kernel.
 //!
 //! What flows through here: [`compile`] takes the program ([`barewire_p4::ir`]) and what its target does around it
 //! ([`barewire_p4::chain`]) and gives instructions, descriptions of the maps they look into ([`maps`]), and the places from

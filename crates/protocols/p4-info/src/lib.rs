@@ -7,6 +7,23 @@
 //! build            P4-16 source that `barewire-p4-source` has checked -> messages, with the ids and names that p4c gives
 //! ```
 //! No file is read or written here.
+//!
+//! ```
+//! use barewire_p4_info::{from_source, to_text};
+//! use barewire_p4_source::resolve::MemoryFiles;
+//! use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
+//!
+//! let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.p4"));
+//! let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+//! let program = parse(&mut map, &MemoryFiles::one("router.p4", text), &Options::default(), "router.p4", &mut found);
+//! let typed = types::check(&program, &map, &mut found);
+//! let info = from_source(&program, &typed, &mut found);
+//! assert_eq!((found.error_count(), info.tables.len()), (0, 3));
+//! assert!(to_text(&info).contains("RouterIngress.ipv4_lpm"));
+//! ```
+//!
+//! What P4Info cannot express is a [`Diagnostic`](barewire_p4_source::Diagnostic) at its place; a text that is not P4Info is a
+//! [`TextError`](text::TextError). Sources: the P4Runtime specification 1.4, `p4info.proto`, and p4c's ids.
 #![forbid(unsafe_code)]
 
 pub mod build;

@@ -8,8 +8,8 @@
 //!
 //! What makes it fast: a header is extracted by a few wide copies behind one bounds check; a field is one load;
 //! arithmetic is done as wide as its results demand; keys are built in registers; actions are part of the code that
-//! applies their table; metadata that nobody reads is not written; the usual way of a packet through a target is one
-//! function ([`chain`]).
+//! applies their table; metadata that nobody reads is not written; the fast path through a target is one function
+//! ([`chain`]).
 //!
 //! ```
 //! use std::sync::Arc;

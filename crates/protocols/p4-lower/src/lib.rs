@@ -12,6 +12,20 @@
 //! code      code with labels -> the statements of an action, the graph of a pipeline, the states of a parser
 //! ```
 //! What cannot be lowered is refused at its place; nothing is left out without a word.
+//!
+//! ```
+//! use barewire_p4_lower::from_source;
+//! use barewire_p4_source::Options;
+//! use barewire_p4_source::resolve::MemoryFiles;
+//!
+//! let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../programs/simple_router.p4"));
+//! let read = from_source(&MemoryFiles::one("router.p4", text), &Options::default(), "router.p4");
+//! let program = read.made.flatten().expect("a program that runs");
+//! assert!(program.tables.iter().any(|table| table.name == "RouterIngress.ipv4_lpm"));
+//! ```
+//!
+//! Sources: the P4-16 language specification, `v1model.p4`, the PSA specification, and what p4c and bmv2 do where these leave a
+//! question open.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

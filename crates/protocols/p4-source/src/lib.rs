@@ -9,6 +9,21 @@
 //! instances  types -> the instances behind `main`, what stands in each, and what a control plane calls it
 //! ```
 //! The crate reads no file itself and knows no clock.
+//!
+//! ```
+//! use barewire_p4_source::resolve::MemoryFiles;
+//! use barewire_p4_source::{Options, fmt, read};
+//!
+//! let files = MemoryFiles::one("a.p4", "const bit<8> limit = 300;\nconst bool on = 1;\n");
+//! let read = read(&files, &Options::default(), "a.p4", |_, _, _, _| ());
+//! assert_eq!(read.found.error_count(), 1, "a number is no bool");
+//!
+//! assert_eq!(fmt::format("const  bit<8>limit=3 ;\n")?, "const bit<8> limit = 3;\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Positions are bytes of a file in the [`SourceMap`]. What is wrong with a program is a [`Diagnostic`], never an `Err`.
+//! Source: the P4-16 language specification, version 1.2.5.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,5 @@
-//! What a running P4 program remembers: tables, action profiles, registers, counters, meters, value sets.
+//! The state of a running P4 program, and where its tables are matched: tables, action profiles, registers, counters,
+//! meters, value sets.
 //!
 //! A [`ProgramState`] belongs to one engine thread. The control side keeps the master store and sends operations, which
 //! the engine applies between bursts: so there are no locks and no atomics here, a look-up never waits, and what matters is that no

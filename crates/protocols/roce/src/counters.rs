@@ -5,13 +5,13 @@ use barewire_base::counters;
 counters! {
     /// Counts of one endpoint. Its engine writes them, anybody reads.
     pub struct Counters {
-        /// Frames taken in.
+        /// Frames received.
         rx_frames,
-        /// Frames written.
+        /// Frames sent.
         tx_frames,
         /// Packets sent again.
         packets_resent,
-        /// Times that a queue pair waited for an answer in vain.
+        /// Time-outs of queue pairs.
         timeouts,
         /// NAKs sent for a missing packet.
         nak_sequence_sent,
@@ -29,9 +29,9 @@ counters! {
         nak_operation_sent,
         /// Requests that came twice and were answered again.
         duplicates,
-        /// Answers that told of a lost one before them.
+        /// Answers that revealed the loss of an earlier one.
         implied_naks,
-        /// Packets that came with Congestion Experienced.
+        /// Packets that arrived with Congestion Experienced.
         ecn_marked,
         /// Congestion notifications sent.
         cnp_sent,

@@ -19,6 +19,9 @@
 //! format is [`barewire_wire::roce`].
 //!
 //! [`Region`]: barewire_ring::Region
+//!
+//! Times are nanoseconds, rates bits per second. A verb that cannot be done is a [`VerbError`]; bad packets are counted by
+//! [`DropReason`](barewire_base::DropReason). `Device` of `barewire-verbs` is an endpoint on a port, with an example.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

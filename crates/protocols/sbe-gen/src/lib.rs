@@ -30,7 +30,7 @@
 //!     _ => {}
 //! }
 //! ```
-//! What becomes what is in the first page of `barewire-sbe`. Beyond what CME uses: big-endian schemas, headers of messages and
+//! The first page of `barewire-sbe` has the mapping from schema to Rust. Beyond what CME uses: big-endian schemas, headers of messages and
 //! groups of other widths, floating-point numbers, arrays, composites (a view; `bytes()` as they lie there), groups within
 //! groups, and data of variable length (`&[u8]`). Groups whose entries have groups or data of their own are a `NestedGroup`,
 //! which is iterated and not indexed. Messages are taken from a slice that begins with the message header; what frames

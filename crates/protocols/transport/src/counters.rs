@@ -16,9 +16,9 @@ counters! {
         messages_received,
         /// Bytes of messages handed to applications.
         bytes_received,
-        /// Packets of any kind made.
+        /// Packets of any kind sent.
         packets_tx,
-        /// Packets of any kind taken in.
+        /// Packets of any kind received.
         packets_rx,
         /// Segments sent for the first time.
         segments_tx,
@@ -38,7 +38,7 @@ counters! {
         not_ready_rx,
         /// Packets that arrived with Congestion Experienced.
         ecn_marks_rx,
-        /// Questions for a sign of life.
+        /// Keep-alive probes sent.
         keepalives_tx,
         /// Flows that were opened here.
         flows_connected,
@@ -48,7 +48,7 @@ counters! {
         flows_closed,
         /// Flows of both kinds that are encrypted.
         flows_encrypted,
-        /// Keys that were replaced by the next, as they had sealed enough packets.
+        /// Key updates: keys replaced after enough packets.
         key_updates,
         /// Resets sent.
         resets_tx,

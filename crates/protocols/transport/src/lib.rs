@@ -18,6 +18,10 @@
 //! An endpoint whose owner has several ports has a leg for each ([`Endpoint::add_leg`]): what is to be sent waits leg by leg.
 //!
 //! The wire format is [`barewire_wire::msg`].
+//!
+//! Times are nanoseconds, lengths bytes; credit is in message bytes. [`ConfigError`] names a field out of range; bad packets are
+//! counted by [`DropReason`](barewire_base::DropReason). `Embedded` of `barewire-client` is an endpoint on a port, with an example.
+//! Sources: RFC 8985 (RACK), 8899 (path MTU discovery); Swift (Kumar et al., SIGCOMM 2020); the Noise protocol framework.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

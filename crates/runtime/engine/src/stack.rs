@@ -39,7 +39,7 @@ pub struct StackCounters {
     pub drops: DropCounters,
     /// Frames handed to another engine that owns their flow.
     pub forwarded: Counter,
-    /// Frames from us to us, which the port never saw.
+    /// Frames to our own address, which never reach the port.
     pub looped: Counter,
 }
 

@@ -1,5 +1,5 @@
-//! How barewire measures: fresh clock readings, histograms of a whole run, the machine's fingerprint, a watch for
-//! company on the cores, and the control rows that show the floor under every figure.
+//! How barewire measures: fresh clock readings, histograms of a whole run, the machine's fingerprint, detection of
+//! contention for the cores, and the control rows that show the machine's floor.
 //!
 //! [`stamp`] is read at the points t1, t4 and t5 and drives nothing. A figure goes into a [`Histogram`]; its
 //! [`Summary`] holds no percentile that the samples do not carry. A table prints beside it the [`Fingerprint`] of the

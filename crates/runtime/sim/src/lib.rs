@@ -12,6 +12,40 @@
 //! that failed.
 //!
 //! [`Frame::port`]: barewire_frame::Frame::port
+//!
+//! ```
+//! use barewire_base::{Duration, Instant};
+//! use barewire_frame::Frame;
+//! use barewire_sim::{LinkConfig, Node, World};
+//!
+//! /// Sends back what it gets, and counts it.
+//! #[derive(Default)]
+//! struct Echo(u32, Option<Frame>);
+//! impl Node for Echo {
+//!     fn handle_frame(&mut self, _now: Instant, frame: Frame) {
+//!         self.0 += 1;
+//!         self.1 = Some(frame);
+//!     }
+//!     fn handle_timeout(&mut self, _now: Instant) {}
+//!     fn poll_transmit(&mut self, _now: Instant) -> Option<Frame> {
+//!         self.1.take()
+//!     }
+//!     fn poll_timeout(&self) -> Option<Instant> {
+//!         None
+//!     }
+//! }
+//!
+//! let run = || {
+//!     let mut world = World::new(7);
+//!     let first = Echo(0, world.pool().alloc_from(b"hello"));
+//!     let (a, b) = (world.add_node(Box::new(first)), world.add_node(Box::<Echo>::default()));
+//!     world.connect(a, b, LinkConfig::perfect(Duration::from_millis(1)));
+//!     world.run_for(Duration::from_millis(10)).unwrap_done();
+//!     (world.node::<Echo>(b).0, world.trace_hash())
+//! };
+//! assert_eq!(run(), run(), "a seed replays");
+//! assert_eq!(run().0, 5);
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

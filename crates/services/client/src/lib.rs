@@ -4,8 +4,8 @@
 //! - [`Client`] talks to the daemon over shared memory: many applications share one port, none needs privileges.
 //! - [`Embedded`] runs the engine in the application's own thread: the fastest on few cores.
 //!
-//! Both queue messages without blocking, say what happened by [`Event`]s, and let a message be built in place. A [`Client`] can
-//! also wait: with a time-out, or by a descriptor in an epoll of the application's own.
+//! Both queue messages without blocking, report by [`Event`]s, and let you build a message in place. A [`Client`] can
+//! also wait: with a time-out, or through a descriptor in the application's own epoll.
 //!
 //! ```no_run
 //! use barewire_client::{Client, ConnectOptions, Event};

@@ -4,7 +4,7 @@
 //! application -- requests --> [channel] --> agent --> endpoint --> host --> port
 //!             <- completions - [channel] <-- agent <-- endpoint <-- host <-- port
 //! ```
-//! - `config` reads barewire.toml (or Machnet's JSON) and makes a validated plan of it.
+//! - `config` reads barewire.toml (or Machnet's JSON) into a validated plan.
 //! - `ports` has what the configuration says of each port, and opens them. Each has a host of its own; all share one endpoint.
 //! - `control` is a thread that lets applications in by the control socket and notices when they die.
 //! - `users` counts what the applications of one user have together, and no user gets all of it.

@@ -87,15 +87,15 @@ pub enum Verb {
         #[command(subcommand)]
         what: Bench,
     },
-    /// Measure all four programs beside their baselines, on hosts made for the run; takes about four minutes
+    /// Measure all four programs beside their baselines, on hosts created for the run; takes about four minutes
     Demo(verb::demo::Args),
     /// Run the message daemon: own a port and serve applications
     Up(Box<verb::up::Args>),
-    /// Keys of hosts for encrypted messages, and whom they trust: new, show, trust
+    /// Keys for encrypted messages, and trust in peers: new, show, trust
     Key(verb::key::Args),
     /// Exchange messages through the daemon: listen, send, ping
     Msg(verb::msg::Args),
-    /// Run a P4 switch, and look into programs and packets
+    /// Run a P4 switch; check, inspect, trace and test programs
     Switch {
         /// What to do.
         #[command(subcommand)]
@@ -112,7 +112,7 @@ pub enum Verb {
     Rc {
         /// What to do.
         #[command(subcommand)]
-        what: verb::rc::Rc,
+        what: verb::rdma::Rc,
     },
     /// Hosts, switches and links on this machine, from one file
     Lab {
@@ -120,15 +120,15 @@ pub enum Verb {
         #[command(subcommand)]
         what: verb::lab::What,
     },
-    /// Open a port and show what was chosen and why
+    /// Open a port and show the options in effect, and why
     Port(verb::port::Args),
-    /// Check this machine for what adds latency: findings, their cost, and commands that fix them
+    /// Check this machine for sources of latency: findings, their cost, and commands that fix them
     Doctor(verb::doctor::Args),
     /// Show the counters of running engines: live on a terminal, or printed
     Stat(verb::stat::Args),
     /// Export counters of running engines to Prometheus; print a Grafana dashboard
     Metrics(verb::metrics::Args),
-    /// Turn runs into an HTML page, Markdown, CSV and charts, with the published tables beside them
+    /// Turn runs into an HTML page, Markdown, CSV, Parquet and charts, with the published tables beside them
     Report(Box<verb::report::Args>),
     /// Run the agent of an experiment (started by `bench run`)
     #[command(hide = true)]
@@ -150,7 +150,7 @@ pub enum Bench {
     Feed(Box<verb::bench_feed::Args>),
     /// RDMA: how fast reliable connections are made, and what goes over them
     #[command(name = "rdma", visible_alias = "rc")]
-    Rc(Box<verb::bench_rc::Args>),
+    Rc(Box<verb::bench_rdma::Args>),
     /// TCP and UDP streams between two hosts over the kernel's sockets: what the network between them carries
     Stream(Box<verb::bench_stream::Args>),
     /// Raw frames between two ports, without any protocol: packets a second and time a packet
@@ -159,10 +159,10 @@ pub enum Bench {
     Bindings(Box<verb::bench_bindings::Args>),
     /// The published tables of all four fields, with the same experiments run on this machine
     #[command(name = "published", visible_alias = "seeds")]
-    Seeds(verb::bench_seeds::Args),
+    Seeds(verb::bench_published::Args),
     /// What this machine adds to every figure: clock, system call, core to core, wake-up, hiccups, the kernel's round trip
     #[command(name = "floor", visible_alias = "control")]
-    Control(verb::bench_control::Args),
+    Control(verb::bench_floor::Args),
     /// Run an experiment over several hosts, from a file to a run folder
     Run(Box<verb::bench_run::Args>),
     /// Compare two runs, figure by figure

@@ -1,5 +1,5 @@
-//! Whether this machine is fit: what the kernel and the hardware are set to, what each setting costs, and the command that
-//! mends it.
+//! Checks whether this machine is fit for low latency: settings of kernel and hardware, what each costs, and the command
+//! that fixes it.
 //!
 //! ```text
 //! Root     files of /proc and /sys, below any folder   -> checks/*  -> Finding: ok | warn | fail | unknown
@@ -10,6 +10,17 @@
 //! The checks are functions from what was read to findings: they run against made trees as against a machine, and a file that is
 //! missing or makes no sense gives [`Status::Unknown`], never an error. [`Status::Fail`] is only given to what barewire cannot do
 //! without; everything else costs time at most, and is a warning.
+//!
+//! ```
+//! use barewire_base::Duration;
+//! use barewire_doctor::{Facts, Options, Root, examine};
+//!
+//! let (root, options) = (Root::machine(), Options::default());
+//! let facts = Facts::collect(&root, &options, Duration::ZERO, &mut |_, _, _| true);
+//! let report = examine(&root, &facts, &options);
+//! assert!(report.fit(), "no card was named, so nothing can fail");
+//! println!("{}", report.text(false));
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -6,6 +6,14 @@
 //! ```
 //! Everything on a host goes through one agent: the same binary, spoken to over its standard input and output. A launcher only says
 //! how to start that process, so namespaces of this machine, machines over SSH and a cluster's nodes differ in one function.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! let plan = barewire_experiment::file::read(Path::new("labs/machnet.toml"))?; // errors have file, line and column
+//! println!("about {} s", plan.total_seconds());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
 #![warn(missing_docs)]
 

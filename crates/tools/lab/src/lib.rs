@@ -1,4 +1,4 @@
-//! Hosts and links on one machine: network namespaces, veth pairs and bridges, made by system calls and rtnetlink.
+//! Hosts and links on one machine: network namespaces, veth pairs and bridges, created by system calls and rtnetlink.
 //!
 //! # Labs
 //! A [`Topology`] is a TOML file, checked into a plan. [`Lab::up`] makes its hosts, switches and links, starts a

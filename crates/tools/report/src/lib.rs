@@ -7,6 +7,19 @@
 //! ```
 //! A figure never stands without where it was measured: rows of a folder share its machine and its caveats, and a published row
 //! beside a measured one is marked *not comparable* with the reason ([`published::comparable`]): none of them is of our machine.
+//!
+//! ```no_run
+//! use barewire_report::report::{Options, Report};
+//! use barewire_report::run::Run;
+//! use barewire_report::{html, text};
+//! use std::path::Path;
+//!
+//! let run = Run::open(Path::new("runs/mine"))?; // a run folder, or a JSON document
+//! let report = Report::of(&[&run], &Options::default());
+//! std::fs::write("report.html", html::page(&report))?;
+//! std::fs::write("report.md", text::markdown(&report, "charts"))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -16,16 +16,16 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(mut_arg("runs", |arg| arg.default_value("3")), after_help = "\
-Each language's program is made out of the packages that `make dist` leaves, and runs at both ends: through a daemon on each host, and
-over the language's own blocking TCP sockets on a twin of the same wire. Rust's rows are always there. A language whose tools or package
-are not here has a row that says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are asked for as any program of the language
-finds them (python3 imports it, NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp` two hosts with a link
-are made for the run, which needs root, and removed. All take turns, run by run.
+Each language's program is built from the packages of `make dist` and runs at both ends: through a daemon on each host, and over the
+language's own blocking TCP sockets on a second wire of the same kind. Rust's rows are always there. If a language's tools or package are
+missing, its row says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are used if the language finds them (python3 imports it,
+NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp`, two hosts with a link are created for the run and
+removed, which needs root. All systems take turns, run by run.
 
   barewire bench bindings --languages python,go,node,java,csharp,cpp --json
   barewire bench bindings --languages cpp --over mem --window 1 --seconds 1")]
 pub struct Args {
-    /// Languages beside Rust: python, go, node, java, csharp, cpp; several with commas
+    /// Languages in addition to Rust: python, go, node, java, csharp, cpp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "python,go,node,java,csharp,cpp")]
     languages: Vec<Language>,
     /// Other systems in the same language: tcp, zmq, grpc, aeron; several with commas
@@ -43,10 +43,10 @@ pub struct Args {
     /// Requests in flight; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1,32", help_heading = "Workload")]
     window: Vec<u32>,
-    /// Warm-up before it: virtual machines compile in it
+    /// Warm-up, in which language runtimes compile
     #[arg(long, default_value = "1", value_parser = measured::seconds, value_name = "SECONDS", help_heading = "Workload")]
     warmup: Duration,
-    /// What daemons do when nothing comes: spin, yield, park, park:20us
+    /// Idle strategy of the daemons: spin, yield, park, park:20us
     #[arg(long, default_value = "yield", help_heading = "Cores")]
     idle: IdleStrategy,
     /// State of the cores

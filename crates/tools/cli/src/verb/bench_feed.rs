@@ -25,8 +25,8 @@ use std::path::PathBuf;
     next_help_heading = "Workload",
     mut_arg("seconds", |arg| arg.default_value("10").help("Longest time of a run: with gaps fewer packets are sent")),
     after_help = "\
-A sender on one host, the engine on another, both made for the run (root) and removed; `mem` needs no rights: there packets are
-handed over in one thread. All rows take turns, run by run. Statistics that the samples do not carry print as n<k.
+The sender is on one host and the engine on another; both are created for the run and removed, which needs root. `mem` needs no
+privileges: there packets are handed over in one thread. All rows take turns, run by run. A statistic without enough samples prints as n<k.
 
   t3  the kernel's (or the card's) receive stamp     t4  the engine hands the packet over     t5  the callback
 
@@ -49,7 +49,7 @@ pub struct Args {
     /// Which callback is t5: message (the packet's last, as it is handed over), book (the last book it changed); several with commas
     #[arg(long, value_delimiter = ',', default_value = "book")]
     what: Vec<What>,
-    /// Microseconds between two packets, or a time with its unit (5ms), 0: as fast as they are sent; several with commas
+    /// Microseconds between packets, or a time with its unit (5ms); 0: as fast as possible; several with commas
     #[arg(long, value_delimiter = ',', default_value = "0,5000", value_name = "US", value_parser = measured::micros)]
     gap_us: Vec<Duration>,
     /// Packets: one-entry (each changes one level of one book), channel (an emulated channel's); several with commas
@@ -58,10 +58,10 @@ pub struct Args {
     /// Instruments of the channel
     #[arg(long, default_value_t = 100)]
     instruments: u32,
-    /// Send every packet by line B, too
+    /// Send every packet on line B as well
     #[arg(long)]
     both_lines: bool,
-    /// Do not keep the hot path in cache while idle: shows what a pause costs
+    /// Do not keep the hot path in cache while idle, to show what a pause costs
     #[arg(long)]
     no_keep_warm: bool,
     /// Packets of a run

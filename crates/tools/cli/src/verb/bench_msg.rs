@@ -27,13 +27,13 @@ use std::sync::atomic::AtomicBool;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. Wrappers go in front, as in
+Over `packet` and `xdp`, two hosts with a link are created for the run and removed, which needs root. Wrappers go in front, as in
 `--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B B A, run by run.
 
 On two machines:
   server:  barewire bench msg -s --port xdp:eth0 --ip 10.0.0.2/24
   client:  barewire bench msg -c 10.0.0.2 --port xdp:eth0 --ip 10.0.0.1/24
-The same over the kernel's own sockets, as good programs use them:
+The same over the kernel's sockets, used as a good program would:
   server:  barewire bench msg -s --baseline kernel-tcp-batch
   client:  barewire bench msg -c 10.0.0.2 --baseline kernel-tcp-batch")]
 #[command(group(clap::ArgGroup::new("end").args(["role", "serve", "connect"])))]
@@ -44,13 +44,13 @@ pub struct Args {
     /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park, embedded-secure, daemon-secure; several with commas [default: embedded, or daemon with several --engines]
     #[arg(long, value_delimiter = ',')]
     mode: Vec<Mode>,
-    /// Engines of each daemon, on one interface: each with receive queues, and an application, of its own
+    /// Engines of each daemon on one interface; each has its own receive queues and application
     #[arg(long, default_value_t = 1, conflicts_with_all = ["end", "search"])]
     engines: u8,
     /// Queues of each interface, each way [default: one for each engine]
     #[arg(long, conflicts_with = "end")]
     queues: Option<u32>,
-    /// Each mode encrypted as well, and the cipher alone: what encryption costs, in one run
+    /// Run each mode encrypted as well, and the cipher alone, to see what encryption costs
     #[arg(long, conflicts_with = "end")]
     secure: bool,
     /// Bytes of a request, and of its response
@@ -92,7 +92,7 @@ pub struct Args {
     /// --secure also kernel-tls (TLS 1.3 by rustls, many a call), kernel-tls-spin; several with commas
     #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
-    /// Options of barewire's ports, as behind the `?` of a URI: 'mode=copy&queue=0'
+    /// Options of barewire's ports, as after the `?` of a URI: 'mode=copy&queue=0'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(mut_arg("seconds", |arg| arg.default_value("1")), after_help = "\
-Over `packet` and `xdp` two hosts with a link are made for the run, which needs root, and removed. All systems take turns, run by run.
+Over `packet` and `xdp`, two hosts with a link are created for the run and removed, which needs root. All systems take turns, run by run.
 
   barewire bench port --over mem,unix --baseline kernel-unix
   barewire bench port --over packet,xdp --size 60,1514
@@ -24,7 +24,7 @@ pub struct Args {
     /// What lies between the ports: mem, unix, packet, xdp; several with commas
     #[arg(long, value_delimiter = ',', default_value = "mem")]
     over: Vec<Over>,
-    /// Two ports that are there: the one that sends
+    /// Two existing ports: the one that sends
     #[arg(long, value_name = "URI", requires = "to", conflicts_with = "over")]
     from: Option<String>,
     /// The one that receives

@@ -19,17 +19,17 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
+The file says who runs what where, and what is varied. Each host's output is shown with its name in front and kept in the run folder.
+Ctrl-C stops everything on all hosts and keeps what was measured; the same command with `--resume` measures the rest. If a host is
+lost, cells that need it fail and the others go on; the exit code is then 4, or 1 if nothing was measured.
+
   barewire bench run labs/machnet.toml                                  # this machine: a lab, as root
   barewire bench run labs/machnet.toml --launcher ssh --hosts mine.toml # the same on machines that mine.toml names
   barewire bench run FILE.toml --launcher ssh                           # hosts by `ssh = ...` in the file, or as ~/.ssh/config knows them
   barewire bench run FILE.toml --launcher slurm --slurm=--partition=short
   barewire bench run FILE.toml --launcher k8s --image REGISTRY/barewire > jobset.yaml
   barewire bench run exp/throughput-thread/run.toml --launcher ssh      # a MITOSIS file
-  barewire report runs/NAME --html report.html
-
-The file says who runs what where and what is varied. Each host's output comes with its name in front; all of it is kept in the run
-folder. Ctrl-C ends everything everywhere, and what was measured is kept: the same command with `--resume` measures what is missing. A
-host that is lost ends what needs it, and the rest goes on; the command then ends with 4, or with 1 where nothing was measured.")]
+  barewire report runs/NAME --html report.html")]
 pub struct Args {
     /// The experiment (TOML)
     file: PathBuf,

@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The receiver counts, by its own clock. TCP streams go as fast as they can; datagrams too, unless --rate paces them, and then the
-row is void when the sender could not keep its pace. A server serves any number of clients, one after the other or at once.
+The receiver counts, by its own clock. TCP streams send as fast as they can, and so do datagrams unless --rate paces them; the row is
+then void if the sender could not keep the pace. A server serves any number of clients, one after another or at once.
 
   host 2:  barewire bench stream -s
   host 1:  barewire bench stream -c 10.0.0.2 --seconds 5 --runs 5 --json
@@ -43,13 +43,13 @@ pub struct Args {
     /// Client: tcp, udp
     #[arg(long, default_value = "tcp")]
     protocol: Protocol,
-    /// Client: streams at a time
+    /// Client: parallel streams
     #[arg(long, default_value_t = 1)]
     streams: u32,
     /// Client: bytes of a datagram's payload (18: the shortest frame)
     #[arg(long, default_value_t = 18)]
     size: usize,
-    /// Client: datagrams a second, of all streams together [default: as fast as it goes]
+    /// Client: datagrams per second, over all streams [default: as fast as possible]
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<u64>,
     /// Client: measured time of a run
@@ -64,10 +64,10 @@ pub struct Args {
     /// Client: runs
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-    /// Client: what the row says about the hosts' offloads; nothing is set
+    /// Client: offloads of the hosts, for the row; sets nothing
     #[arg(long, value_enum)]
     offloads: Option<Switched>,
-    /// Client: what the row is a measurement of, when it is not the kernel: what lies between the hosts
+    /// Client: the system under test between the hosts, for the row
     #[arg(long, default_value = "kernel", value_name = "NAME")]
     system: String,
     #[command(flatten)]

@@ -25,9 +25,9 @@ use std::ffi::OsString;
 #[command(
     next_help_heading = "Workload",
     after_help = "\
-Over `mem` and `pcap` the switch is alone with its packets, and every packet is compared with what had to become of it: a wrong
-one voids the row. Over `xdp` and `packet` two hosts with a switch between them are made for the run, which needs root and
-`ip`, and removed. All systems take turns, run by run.
+Over `mem` and `pcap` the switch runs alone, and every packet is compared with the expected one: a wrong one voids the row. Over
+`xdp` and `packet`, two hosts with a switch between them are created for the run and removed, which needs root and `ip`. All systems
+take turns, run by run.
 
   barewire bench switch --over mem --program simple_router --size 64 --entries 1,1000,1000000
   barewire bench switch --over mem --program acl --masks 64,all --entries 10,1000,10000
@@ -49,7 +49,7 @@ pub struct Args {
     /// Bytes of a packet without FCS, 60 to 1518; several with commas
     #[arg(long, value_delimiter = ',', default_value = "64")]
     size: Vec<u32>,
-    /// Entries of the table that is swept; several with commas
+    /// Entries of the table under test; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1000")]
     entries: Vec<u32>,
     /// Distinct masks of acl's rules: a number, or `all` for one each; several with commas
@@ -64,7 +64,7 @@ pub struct Args {
     /// Runs of each system
     #[arg(long, default_value_t = 5)]
     runs: u32,
-    /// Packets of the capture that is replayed over pcap
+    /// Packets of the capture to replay over pcap
     #[arg(long, default_value_t = 1_000_000)]
     packets: u64,
     /// Baselines: bridge, routing, bmv2, all, none; several with commas. Between hosts, the direct wire and a copying loop are always measured
@@ -79,7 +79,7 @@ pub struct Args {
     /// Offloads of the hosts (off in bmv2's own benchmark): on, off, or both with a comma
     #[arg(long, value_enum, value_delimiter = ',', default_value = "off")]
     offloads: Vec<Switched>,
-    /// Rows with offloads on, too: frames that are still to be cut pass our packet ports whole
+    /// Rows with offloads on, too: unsegmented frames pass our packet: ports whole
     #[arg(long)]
     gso: bool,
     /// Idle strategy of barewire's engine between hosts: spin, yield, park, park:20us
@@ -88,7 +88,7 @@ pub struct Args {
     /// State of the cores between hosts: warm keeps them awake where the machine can, cold leaves them alone
     #[arg(long, value_enum, default_value = "warm", help_heading = "Cores")]
     idle_state: State,
-    /// Options of our ports between hosts, as behind the `?` of a URI: 'attach=native'
+    /// Options of our ports between hosts, as after the `?` of a URI: 'attach=native'
     #[arg(long, default_value = "", hide_default_value = true)]
     options: String,
     /// Core of the thread that measures mem and pcap, or `none` [default: the first]

@@ -1,6 +1,6 @@
 //! `barewire demo`: the four programs beside what is known, in about four minutes.
 
-use super::bench_seeds::place;
+use super::bench_published::place;
 use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
 use super::report;
 use crate::console::{Console, print};
@@ -26,7 +26,7 @@ pub struct Args {
     /// Measured time of a row
     #[arg(long, default_value = "2", value_parser = measured::seconds)]
     seconds: Duration,
-    /// Write one HTML page of it, which works without a network
+    /// Write one HTML page that works offline
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]

@@ -12,13 +12,13 @@ use std::io::IsTerminal as _;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A line for each thing that was looked at: ok, warn (it costs time), fail (barewire cannot do without it) or unknown; below it what it
-costs and the command that mends it. Nothing is changed. Exit code 3 when something fails, which only what a card named with --io needs can.")]
+Prints one line for each check: ok, warn (it costs time), fail (barewire cannot work without it) or unknown, then the cost and the command
+that fixes it. Changes nothing. Exit code 3 when a check fails, which only checks of a NIC named with --io can.")]
 pub struct Args {
-    /// The NIC that will carry frames: what a port cannot work without is a failure [default: every NIC that is up, as warnings]
+    /// The NIC that will carry frames: anything a port needs and it lacks is a failure [default: every NIC that is up, as warnings]
     #[arg(long, value_name = "IFACE")]
     io: Vec<String>,
-    /// Measure hiccups of the machine for this many seconds; 0: do not
+    /// Measure hiccups of the machine for this many seconds; 0: skip
     #[arg(long, value_name = "S", default_value = "3", value_parser = measured::seconds)]
     seconds: Duration,
     /// Print one JSON object

@@ -19,29 +19,29 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Make a private key for this host, in a file that only you can read, and print its public half
+    /// Create a private key for this host, in a file that only you can read, and print its public half
     New {
-        /// Where to; a file that is there is left alone
+        /// File to write; an existing file is not overwritten
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Print the public half of a key: what other hosts are told
+    /// Print the public half of a key, for other hosts to trust
     Show {
         /// The file with the private key
         file: PathBuf,
     },
-    /// Let a configuration trust a peer
+    /// Add a trusted peer to a configuration
     Trust {
         /// The configuration, with a `[security]` table
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// What to call the peer
+        /// Name of the peer
         #[arg(long)]
         name: String,
-        /// Where it may be: an address or a network, several times; left out: anywhere
+        /// Address or network where it may be; may be repeated [default: anywhere]
         #[arg(long = "address", value_name = "ADDRESS[/BITS]")]
         addresses: Vec<String>,
-        /// Its public key, as `barewire key show` prints it there
+        /// Its public key, as `barewire key show` prints it on that host
         key: PublicKey,
     },
 }

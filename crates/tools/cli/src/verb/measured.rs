@@ -139,7 +139,7 @@ pub struct Kept {
     /// Write the JSON object to a file, too
     #[arg(long, value_name = "FILE", value_parser = file, help_heading = "Output")]
     out: Option<PathBuf>,
-    /// Write a run folder into this one: manifest, rows, HDR histograms of each run; nothing is overwritten
+    /// Create a run folder in this folder: manifest, rows, HDR histograms of each run; nothing is overwritten
     #[arg(long = "run", value_name = "FOLDER", help_heading = "Output")]
     folder: Option<PathBuf>,
     /// Name of the run folder [default: the verb]
@@ -227,7 +227,7 @@ impl Kept {
 pub struct Leave {
     #[command(flatten)]
     kept: Kept,
-    /// How long to watch the machine for hiccups, for the control rows in document and run folder
+    /// How long to measure hiccups of the machine, for the control rows in document and run folder
     #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds, help_heading = "Output")]
     pub hiccup: Duration,
 }

@@ -12,13 +12,13 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Reads the counters pages of engines that run, and costs them nothing. GET /metrics gives Prometheus' text, or OpenMetrics to who accepts it.
+Reads the counters pages of running engines, at no cost to them. GET /metrics returns Prometheus text, or OpenMetrics to clients that accept it.
   barewire metrics --listen 9464                 on the loopback
   barewire metrics --once | grep drops
   barewire metrics --grafana > dashboard.json")]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct Args {
-    /// Serve metrics at this address until a signal comes; a port alone means the loopback
+    /// Serve metrics at this address until a signal comes; a port alone listens on the loopback
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, group = "what")]
     listen: Option<SocketAddr>,
     /// Print one scrape
@@ -38,7 +38,7 @@ pub struct Args {
 /// The option of verbs that run for long.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Endpoint {
-    /// Serve Prometheus metrics at this address; a port alone means the loopback
+    /// Serve Prometheus metrics at this address; a port alone listens on the loopback
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     metrics: Option<SocketAddr>,
 }

@@ -34,13 +34,13 @@ enum What {
         /// UDP port to listen on
         #[arg(default_value_t = 888)]
         udp_port: u16,
-        /// One of the daemon's addresses to listen at; all, when left out
+        /// Listen at this address of the daemon only [default: all]
         #[arg(long, value_name = "ADDRESS")]
         local: Option<IpAddr>,
         /// Echo every message instead (the other end of `ping`)
         #[arg(long)]
         echo: bool,
-        /// Stop after so many messages
+        /// Stop after this many messages
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },

@@ -28,8 +28,8 @@ const INDEX: &str = "index.sqlite";
     after_help = "\
 A run is a run folder, or a JSON document that a bench verb wrote with --out (or printed with --json).
 
-  barewire bench seeds --quick --out seeds.json
-  barewire report seeds.json --html report.html
+  barewire bench published --quick --out published.json
+  barewire report published.json --html report.html
   barewire report after.json --against before.json --html report.html
   barewire report list --table machnet --since 2026-11-01"
 )]
@@ -40,7 +40,7 @@ pub struct Args {
     /// Run folders, or documents of bench verbs
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<PathBuf>,
-    /// Write one HTML page that works without a network
+    /// Write one HTML page that works offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write Markdown
@@ -52,7 +52,7 @@ pub struct Args {
     /// Write every row as Parquet: the columns of the CSV, typed
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
-    /// Write each picture as SVG into this folder
+    /// Write each chart as SVG into this folder
     #[arg(long, value_name = "FOLDER")]
     charts: Option<PathBuf>,
     /// Compare with this run

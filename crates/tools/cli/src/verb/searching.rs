@@ -12,8 +12,7 @@ use barewire_report::run::HardwareClass;
 /// Options.
 #[derive(clap::Args)]
 pub struct SearchArgs {
-    /// Search the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and
-    /// trials)
+    /// Search for the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and trials)
     #[arg(long, value_name = "KIND", help_heading = "Search")]
     search: Option<Kind>,
     /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; of mlr several
@@ -25,7 +24,7 @@ pub struct SearchArgs {
     /// Search: least load, per second [default: a thousandth of the greatest]
     #[arg(long, value_name = "PER_SECOND", requires = "max_load", help_heading = "Search")]
     min_load: Option<u64>,
-    /// Search: greatest load, per second [default: what a run without schedule says]
+    /// Search: greatest load, per second [default: the rate of a closed-loop run]
     #[arg(long, value_name = "PER_SECOND", requires = "search", help_heading = "Search")]
     max_load: Option<u64>,
 }

@@ -16,7 +16,7 @@ pub struct Args {
     /// MAC address of the interface to take, as Machnet's start script has it; needs --ip
     #[arg(long, requires = "ip", conflicts_with_all = ["port", "ipv4"])]
     mac: Option<String>,
-    /// IPv4 address for --mac; every destination is taken as on-link
+    /// IPv4 address for --mac; every destination counts as on-link
     #[arg(long, requires = "mac")]
     ip: Option<Ipv4Addr>,
     /// The port, such as xdp:eth0; needs --ipv4

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The same seed and options give the same packets, byte by byte. Beside it, in another shell:
+The same seed and options give the same packets, byte for byte. Run the handler in another shell:
 
   barewire feed emulate --seed 1 --seconds 10 --truth truth.jsonl
   barewire feed run --seconds 12 --truth truth.jsonl")]
@@ -39,7 +39,7 @@ pub struct Args {
     /// Market events per second, over all instruments
     #[arg(long, value_name = "RATE", default_value_t = 1000)]
     events_per_s: u32,
-    /// Changes within so many milliseconds, or a time with its unit, are published together; 0: each at once
+    /// Publish changes within this many milliseconds (or a time with its unit) together; 0: each at once
     #[arg(long, value_name = "MS", default_value = "50", value_parser = millis)]
     conflation_ms: Duration,
     /// Probability that a packet is lost, independently on each line
@@ -72,10 +72,10 @@ pub struct Args {
     /// Interface, or one of its addresses, to send from
     #[arg(long, value_name = "NAME", default_value = "lo", conflicts_with = "pcap")]
     interface: String,
-    /// Write a capture instead of sending, as fast as it goes
+    /// Write a capture instead of sending, as fast as possible
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
-    /// Write what every book must be in the end
+    /// Write the final state that every book must have
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
     /// One JSON object about what was sent

@@ -51,11 +51,10 @@ pub struct Args {
     /// Draw books, gaps and latencies on the terminal while it runs
     #[arg(long, conflicts_with_all = ["each", "json"])]
     live: bool,
-    /// Instead of books print how long packets took, from the receive stamp (t3) and from the engine (t4) to the callback (t5),
-    /// and what was lost and recovered
+    /// Instead of books, print packet latencies from the receive stamp (t3) and from the engine (t4) to the callback (t5), and losses and recoveries
     #[arg(long, conflicts_with_all = ["each", "live"])]
     measure: bool,
-    /// Measure: packets of so many seconds after the first are not timed
+    /// Measure: do not time packets in this many seconds after the first
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", requires = "measure")]
     warmup: Duration,
     /// Measure: HDR histograms in the rows of the JSON object

@@ -23,23 +23,23 @@ use std::path::PathBuf;
 /// What to do with a lab.
 #[derive(Subcommand)]
 #[command(after_help = "\
+A lab outlives the shell that created it. `down` removes it, also if it is incomplete or `up` was killed.
+
   barewire lab up labs/topologies/two-hosts.toml          # as root
   barewire lab exec h1 -- ping -c 3 10.0.0.2
-  barewire lab down
-
-A lab stays when the shell that made it ends; `down` removes it, also half of it, also after its maker was killed.")]
+  barewire lab down")]
 pub enum What {
     /// Create the lab that a file describes
     Up {
         /// The topology (TOML)
         file: PathBuf,
     },
-    /// Remove a lab, whole or half made
+    /// Remove a lab, complete or not
     Down {
         /// The lab [default: the only one there is]
         name: Option<String>,
     },
-    /// Run a program in a host; its exit code is returned
+    /// Run a program in a host, and return its exit code
     Exec {
         /// The lab [default: the only one there is]
         #[arg(long, value_name = "NAME")]
@@ -50,7 +50,7 @@ pub enum What {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Show labs, or how one is doing
+    /// List labs, or show the state of one
     Status {
         /// The lab [default: the only one there is]
         name: Option<String>,
@@ -67,14 +67,14 @@ pub enum What {
         place: String,
         /// The capture (pcap with nanoseconds)
         file: PathBuf,
-        /// Stop after so many frames
+        /// Stop after this many frames
         #[arg(long)]
         frames: Option<u64>,
         /// Stop as soon as the file has this many bytes; the last frame is whole
         #[arg(long)]
         bytes: Option<u64>,
     },
-    /// Draw a file
+    /// Draw a topology
     Graph {
         /// The topology (TOML)
         file: PathBuf,

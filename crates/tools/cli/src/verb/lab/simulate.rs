@@ -15,9 +15,9 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The same protocols and link nodes as in `lab up`, and a clock that jumps from event to event: hosts take no time, a wire without
-impairments takes 1 us, and file, options and seed give the same row on every machine. No right is needed. What links do not slow
-down runs as fast as its wires: a virtual second of it may take minutes.
+Runs the protocols and link nodes of `lab up` with a clock that jumps from event to event. Hosts take no time, a wire without
+impairments takes 1 us, and file, options and seed give the same row on every machine. It needs no privileges. Whatever links do not
+slow down runs at wire speed: a virtual second of it may take minutes.
 
   barewire lab simulate labs/topologies/two-hosts.toml
   barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3 --json

@@ -112,8 +112,8 @@ fn options(command: &Command, page: &mut String, wanted: impl Fn(&Arg) -> bool) 
         if !values.is_empty() {
             let _ = write!(text, " ({})", values.join(", "));
         }
-        let defaults: Vec<String> =
-            arg.get_default_values().iter().map(|value| format!("`{}`", value.to_string_lossy())).collect();
+        let defaults = arg.get_default_values().iter().filter(|value| !value.is_empty());
+        let defaults: Vec<String> = defaults.map(|value| format!("`{}`", value.to_string_lossy())).collect();
         if arg.get_action().takes_values() && !defaults.is_empty() {
             let _ = write!(text, ". Default: {}", defaults.join(", "));
         }

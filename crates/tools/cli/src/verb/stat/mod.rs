@@ -18,7 +18,7 @@ use std::io::{self, IsTerminal as _};
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-On a terminal it is live: q leaves, s sorts by name, value or rate, d shows drops only, z zeros too, / filters, space pauses, arrows move.
+Live on a terminal: q quits, s sorts by name, value or rate, d shows drops only, z shows zeros too, / filters, space pauses, arrows scroll.
 Elsewhere, or with --once, --watch or --json, it prints.")]
 pub struct Args {
     /// The engine's name; on a terminal several, side by side [default: the only one there is; on a terminal all that run]

@@ -22,32 +22,32 @@ pub enum Target {
 /// Arguments of `compile`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "The JSON is what simple_switch and `barewire switch run` load. P4Info has the ids, names and types that p4c gives, so \
-                  that controllers and table commands written for its output go on working. A link to this binary named p4c or \
-                  p4c-bm2-ss is that compiler. Exit code 1 when the program is refused; nothing is written then."
+    after_help = "The JSON is what simple_switch and `barewire switch run` load. P4Info has the same ids, names and types as p4c's, so \
+                  controllers and table commands written for p4c keep working. Under the name p4c or p4c-bm2-ss (a link) this \
+                  binary takes those compilers' arguments. Exit code 1 when the program is refused; nothing is written then."
 )]
 pub struct Args {
     /// The program: P4 source
     program: PathBuf,
-    /// Where bmv2 JSON goes: a file, or a folder that it is written to under the program's name
+    /// Write bmv2 JSON to this file, or into this folder under the program's name
     #[arg(short, long, value_name = "FILE", required_unless_present = "p4info")]
     output: Option<PathBuf>,
-    /// Where P4Info goes: text, or binary when the name ends in `.bin`; p4c's --p4runtime-files means the same
+    /// Write P4Info to this file: binary if its name ends in `.bin`, else text; p4c's --p4runtime-files is the same
     #[arg(long, visible_alias = "p4runtime-files", value_name = "FILE", value_delimiter = ',')]
     p4info: Vec<PathBuf>,
-    /// What the program has to be for
+    /// Target
     #[arg(short = 'b', long, value_enum, default_value = "bmv2")]
     target: Target,
-    /// The architecture that the program has to be for
+    /// Architecture of the program, if it must be a particular one
     #[arg(long, value_name = "NAME", value_parser = ["v1model", "psa"])]
     arch: Option<String>,
-    /// The language: p4-16 is the only one
+    /// Language version; only P4-16 is supported
     #[arg(long, visible_alias = "p4v", value_name = "VERSION", value_parser = ["p4-16", "p4_16", "16", "p4-14", "p4_14", "14"])]
     std: Option<String>,
-    /// p4c's: externs are always written
+    /// Accepted for p4c's sake: externs are always written
     #[arg(long)]
     emit_externs: bool,
-    /// p4c's: no warnings at all, or none of a name
+    /// As p4c: disable all warnings, or those of one name
     #[arg(long = "Wdisable", value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     disable: Vec<String>,
     #[command(flatten)]

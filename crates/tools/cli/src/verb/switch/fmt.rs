@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 /// Arguments.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Files are written in place; `-` is standard input, laid out on standard output. Exit code 0 when all is well, 1 \
-                  with --check when a file is not laid out, or when one cannot be."
+    after_help = "Files are rewritten in place; `-` formats standard input to standard output. Exit code 1 when a file cannot be \
+                  formatted or, with --check, is not formatted; else 0."
 )]
 pub struct Args {
-    /// Write nothing: name the files that are not laid out
+    /// Write nothing; list the files that are not formatted
     #[arg(long)]
     check: bool,
     /// P4 sources

@@ -17,14 +17,15 @@ use std::path::{Path, PathBuf};
 /// Arguments of `check`.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Of P4 source (`.p4`) names, types and every static rule are checked, whatever its architecture; that a program for \
-                  v1model or PSA is right and cannot run here is a warning (`cannot-run`). JSON is also compiled to machine code. Exit code 0 when all is well, 1 when a program is refused."
+    after_help = "P4 source (`.p4`) of any architecture is checked for names, types and every static rule. A correct v1model or PSA \
+                  program that cannot run here gets a warning (`cannot-run`). JSON is also compiled to machine code. Exit code 1 when \
+                  a program is refused, else 0."
 )]
 pub struct CheckArgs {
     /// Programs: P4 source, or JSON as p4c's bmv2 back end writes it
     #[arg(required = true)]
     programs: Vec<PathBuf>,
-    /// The architecture that P4 source has to be for
+    /// Architecture of P4 source, if it must be a particular one
     #[arg(long, value_name = "NAME", value_parser = ["v1model", "psa", "pna", "ebpf", "ubpf", "xdp"])]
     arch: Option<String>,
     #[command(flatten)]

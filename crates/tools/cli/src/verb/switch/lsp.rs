@@ -7,7 +7,7 @@ use barewire_switch::source::Files;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(
-    after_help = "An editor starts it and speaks the Language Server Protocol with it. It can add directories and macros in its \
+    after_help = "Editors start it and speak the Language Server Protocol with it. They can add directories and macros in their \
                   initialization options: {\"include\": [\"DIRECTORY\"], \"define\": [\"NAME=VALUE\"]}."
 )]
 pub struct Args {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 pub enum Switch {
     /// Run a program on ports
     Run(Box<run::Args>),
-    /// Read and check a program; errors name their place
+    /// Check programs; errors have file, line and column
     Check(inspect::CheckArgs),
     /// Compile P4 source: bmv2 JSON for switches, P4Info for controllers
     Compile(compile::Args),
@@ -42,9 +42,9 @@ pub enum Switch {
     Trace(trace::Args),
     /// Run an STF packet test through the interpreter and the compiled code
     Test(test::Args),
-    /// Lay out P4 source in one way
+    /// Format P4 source
     Fmt(fmt::Args),
-    /// Serve an editor: errors, outline, definitions and layout of P4 source
+    /// Run a language server for P4 source: errors, outline, definitions, completion, formatting
     Lsp(lsp::Args),
     /// Send commands to a running switch (barewire or bmv2), as p4lang's simple_switch_CLI does
     Cli(cli::Args),

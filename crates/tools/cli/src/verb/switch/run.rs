@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A port is NUMBER@URI, such as 1@xdp:eth1, or NUMBER@INTERFACE, which takes the best port that interface allows.
+A port is NUMBER@URI, such as 1@xdp:eth1, or NUMBER@INTERFACE, which uses the best port that the interface allows.
   barewire switch run programs/simple_router.p4 -i 1@eth1 -i 2@eth2
   barewire switch cli --thrift-port 9090")]
 pub struct Args {
@@ -43,8 +43,7 @@ pub struct Args {
     /// The program's P4Info (text form), so that a controller need not push it; P4 source needs none
     #[arg(long, value_name = "FILE", requires = "grpc")]
     p4info: Option<PathBuf>,
-    /// Look at the program's files, and run what they become: no packet is lost, tables begin empty; what is wrong is shown, and the
-    /// old program goes on
+    /// Reload the program when its files change, without losing packets; tables start empty. On errors, show them and keep the old program
     #[arg(long, conflicts_with = "no_p4")]
     watch: bool,
     /// Device id in P4Runtime
@@ -53,7 +52,7 @@ pub struct Args {
     /// Which engine runs the program
     #[arg(long, value_enum, default_value = "native")]
     engine: Wanted,
-    /// Where in the kernel the program stands
+    /// Hook for the program in the kernel
     #[arg(long, value_enum, default_value = "auto")]
     hook: Hook,
     /// Engines that share the ports' frames (packet:IF?fanout=...)
@@ -89,7 +88,7 @@ pub struct Args {
     /// Bytes of a frame, headroom included: 2048, 4096 … 65536
     #[arg(long, default_value_t = 4096)]
     frame_bytes: u32,
-    /// Pass large TCP segments whole (GSO) through packet: ports; needs no checksum of payloads in the program
+    /// Pass large TCP segments whole (GSO) through packet: ports; for programs that compute no checksum over payloads
     #[arg(long)]
     gso: bool,
     /// Name of the counters page, for `barewire stat`
@@ -97,7 +96,7 @@ pub struct Args {
     name: String,
     #[command(flatten)]
     metrics: crate::verb::metrics::Endpoint,
-    /// Say what is dropped as it happens
+    /// Report drops as they happen
     #[arg(long)]
     follow: bool,
     /// Multicast groups at most

@@ -32,13 +32,13 @@ impl Resolver for Recorded {
 /// What the preprocessor takes.
 #[derive(clap::Args)]
 pub struct SourceArgs {
-    /// A directory with files to include
+    /// Search this directory for included files
     #[arg(short = 'I', value_name = "DIRECTORY")]
     include: Vec<String>,
-    /// Define a macro, before those of -U are taken away
+    /// Define a macro; -U is applied afterwards
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
-    /// Take a macro away
+    /// Undefine a macro
     #[arg(short = 'U', value_name = "NAME")]
     undefine: Vec<String>,
 }
@@ -58,10 +58,10 @@ pub const CANNOT_RUN: &str = "cannot-run";
 /// Which warnings are wanted.
 #[derive(clap::Args)]
 pub struct WarningArgs {
-    /// `no-NAME` switches warnings of a name off, `no-all` every one; names stand in the brackets of the warnings
+    /// `no-NAME` disables the warning of that name, `no-all` all of them; each warning shows its name in brackets
     #[arg(short = 'W', value_name = "no-NAME")]
     warnings: Vec<String>,
-    /// The same, by the bare names
+    /// The same as -W no-NAME
     #[arg(long = "no-warn", value_name = "NAME", value_delimiter = ',')]
     no_warn: Vec<String>,
 }

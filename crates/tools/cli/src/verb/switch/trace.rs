@@ -20,7 +20,7 @@ use std::path::PathBuf;
 pub struct Args {
     /// The program: P4 source (`.p4`), or JSON as p4c's bmv2 back end writes it
     program: PathBuf,
-    /// A packet as hexadecimal digits, blanks allowed; may be repeated
+    /// A packet as hexadecimal digits, spaces allowed; may be repeated
     #[arg(long, value_name = "HEX", required_unless_present = "pcap")]
     packet: Vec<String>,
     /// Packets from a capture

@@ -21,13 +21,13 @@ use std::net::IpAddr;
 /// What to do with RDMA connections.
 #[derive(Subcommand)]
 pub enum Rc {
-    /// Serve rping clients, clients that only connect, and the verbs below
+    /// Serve `rping`, and the clients below
     Serve(Box<serve::Args>),
-    /// Let `rping -s` or `rdma serve` read data and write it back, and compare it
+    /// Send data to `rping -s` or `rdma serve` and back, and compare every byte
     Ping(Box<ping::Args>),
     /// Open and close connections, and time them
     Connect(Box<connect::Args>),
-    /// Send, write, read and do atomics in the memory of `rdma serve`, and time them
+    /// Time sends, writes, reads and atomics to the memory of `rdma serve`
     Perf(Box<perf::Args>),
 }
 

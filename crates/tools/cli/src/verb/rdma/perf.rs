@@ -13,9 +13,9 @@ use serde_json::json;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Latency of `send` with a window of 1 is half of the time until the server's application has sent the message back, as with
-perftest's ib_send_lat. All others are the time from posting until the completion: the peer's device has acknowledged, and no
-application takes part there. Results are checked: exit code 1 when one is wrong.")]
+The latency of `send` with a window of 1 is half of the time until the server's application has sent the message back, as in
+perftest's ib_send_lat. All other latencies are from post to completion: the peer's device has acknowledged, without its
+application. Results are checked: exit code 1 when one is wrong.")]
 pub struct Args {
     #[command(flatten)]
     peer: PeerArgs,
@@ -28,10 +28,10 @@ pub struct Args {
     /// Operations in flight: 1 for latency, 64 for bandwidth
     #[arg(long, short, value_name = "N", default_value_t = 1)]
     window: u32,
-    /// For how long
+    /// Measured seconds
     #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
     seconds: Duration,
-    /// Seconds before that are not counted
+    /// Seconds of warm-up
     #[arg(long, value_name = "S", default_value = "0.2", value_parser = seconds)]
     warmup: Duration,
     /// Print one JSON object

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(clap::Args)]
 #[command(mut_arg("port", |port| port.required(false).required_unless_present("baseline")))]
 #[command(after_help = "\
-A line for each connection when it has ended, and the sums at the end. Exit code 1 when a connection failed.
+Prints a line for each connection that has ended, and totals at the end. Exit code 1 when a connection failed.
 
 Linux's rping, on a host at the other end of the port:
     rping -c -a 10.77.0.1 -C 3 -v -V -S 1500")]
@@ -27,7 +27,7 @@ pub struct Args {
     /// Ports of the connection manager to listen on (rping's default: 7174); with --accept 0: any that is free, which is told
     #[arg(long, short = 'p', value_name = "PORT", value_delimiter = ',', default_values_t = [RPING_PORT])]
     service_port: Vec<u16>,
-    /// Stop after so many connections have ended
+    /// Stop after this many connections have ended
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// Connection requests that may wait

@@ -23,8 +23,8 @@ use std::net::IpAddr;
     next_help_heading = "Workload",
     after_help = "\
 A connection is a new completion queue and queue pair on each side, REQ, REP, RTU; with teardown DREQ, DREP and everything
-destroyed, too. Each client thread is an engine with a port of its own, and so is the server, one for each NIC; `mem` needs no
-rights, veth hosts are made for the run (root) and removed. All rows take turns, run by run.
+destroyed, too. Each client thread is an engine with its own port, and so is the server, one for each NIC. `mem` needs no privileges;
+hosts on veth pairs are created for the run and removed, which needs root. All rows take turns, run by run.
 
   barewire bench rdma --over mem --one-thread --window 1,64
   barewire bench rdma --over xdp --window 1,64 --baseline kernel-tcp
@@ -35,7 +35,7 @@ rights, veth hosts are made for the run (root) and removed. All rows take turns,
 On two machines, which is `rdma serve --accept` and `rdma connect --row`:
   host 1:  barewire bench rdma -s --port xdp:eth0 --address 10.77.0.1/16
   host 2:  barewire bench rdma -c 10.77.0.1 --port xdp:eth0 --address 10.77.1.1/16 --window 64
-The same over the kernel's own TCP: both ends with --baseline kernel-tcp, the server with its --address."
+The same over the kernel's TCP: --baseline kernel-tcp at both ends, and --address at the server."
 )]
 pub struct Args {
     /// Port between the ends: mem, xdp, packet; several with commas
@@ -53,7 +53,7 @@ pub struct Args {
     /// Connections in flight of each client thread; several with commas
     #[arg(long, value_delimiter = ',', default_value = "1")]
     window: Vec<u32>,
-    /// Close each connection, as part of it (the default)
+    /// Close each connection, and count that (the default)
     #[arg(long)]
     teardown: bool,
     /// Only open; closing is not counted. With --teardown: both rows

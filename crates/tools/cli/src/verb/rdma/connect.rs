@@ -4,7 +4,7 @@ use super::{InPlace, PeerArgs, baseline, failure};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
-use crate::verb::bench_rc;
+use crate::verb::bench_rdma;
 use crate::verb::measured::{self, machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
 use barewire_bench::Results;
@@ -190,5 +190,5 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
     } else if !rows.is_empty() {
         print(&format!("{}\nMeasured on: {}", text_table(&rows), machine(results.fingerprint())))?;
     }
-    Ok(bench_rc::conclude(&rows, &failures, console))
+    Ok(bench_rdma::conclude(&rows, &failures, console))
 }

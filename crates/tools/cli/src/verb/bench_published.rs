@@ -56,7 +56,7 @@ impl From<Only> for Program {
 #[command(
     next_help_heading = "Workload",
     after_help = "\
-In the JSON object each row of each published table stands under `tables`: `published` beside `measured`, or `missing` with the reason.
+In the JSON object, `tables` has each row of each published table: `published` beside `measured`, or `missing` with the reason.
 
   barewire bench published --quick --json
   barewire bench published --run runs --html published.html"
@@ -65,7 +65,7 @@ pub struct Args {
     /// One run of a second for each row instead of five: a quick look without verdicts
     #[arg(long)]
     quick: bool,
-    /// One of the reports only
+    /// Only this report
     #[arg(long, value_enum)]
     only: Option<Only>,
     /// Measured time of a run
@@ -74,7 +74,7 @@ pub struct Args {
     /// Runs of each system
     #[arg(long)]
     runs: Option<u32>,
-    /// Write one HTML page that works without a network
+    /// Write one HTML page that works offline
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     #[command(flatten)]
