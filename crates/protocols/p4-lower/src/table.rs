@@ -22,6 +22,17 @@ use super::{Frame, Lower, Lowered, Mode, Object, Result, Val, refuse};
 /// How many entries a table has that does not say (p4c's rule).
 const DEFAULT_SIZE: u32 = 1024;
 
+/// `@priority(n)` of an entry, which the reference compiler reads: lower numbers win.
+fn annotated(annotations: &[ast::Annotation]) -> Option<u32> {
+    match &ast::annotation(annotations, "priority")?.body {
+        ast::AnnotationBody::Unstructured(tokens) => match &tokens[..] {
+            [token] => token.text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 impl<'a> Lower<'a> {
     /// Applies a table.
     pub(crate) fn table_hit(
@@ -32,7 +43,16 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<()> {
         let lowered = self.ready(table, span)?;
-        self.emit(Ins::Hit { table: lowered.id, hit, miss });
+        if lowered.exits.is_none() {
+            self.emit(Ins::Hit { table: lowered.id, hit, miss });
+            return Ok(());
+        }
+        let (found, lacking) = (self.label(), self.label());
+        self.emit(Ins::Hit { table: lowered.id, hit: found, miss: lacking });
+        for (label, next) in [(found, hit), (lacking, miss)] {
+            self.emit(Ins::Label(label));
+            self.unless_exits(&lowered, next, span)?;
+        }
         Ok(())
     }
 
@@ -56,6 +76,9 @@ impl<'a> Lower<'a> {
             let expr = &info.keys[*at].element.expr;
             let (val, ty) = self.value(expr)?;
             self.assign(&Val::Field(field.clone()), &val, ty, expr.span)?;
+        }
+        if let Some(flag) = &lowered.exits {
+            self.assign(&Val::Field(flag.clone()), &Val::Num(super::ops::int(0)), TypeId::BOOL, span)?;
         }
         Ok(lowered)
     }
@@ -106,12 +129,13 @@ impl<'a> Lower<'a> {
             if shape.width == 0 {
                 return refuse(span, "a key of no bits");
             }
-            // Only what is computed the same way for every packet may stand in a key as it is.
+            // Only what is computed the same way for every packet may stand in a key as it is, and what no key behind it changes.
+            let changed = info.keys[at + 1..].iter().any(|later| self.acts(&later.element.expr));
             let before = self.code.len();
             let val = if self.acts(&element.expr) { Val::Nothing } else { self.value(&element.expr)?.0 };
             let acted = self.code.len() != before;
             self.code.truncate(before);
-            let source = match (val, acted) {
+            let source = match (val, acted || changed) {
                 (Val::Field(field), false) if field.fixed().is_some() => KeySource::Field(field),
                 (Val::Truth(Expr::Valid(header)), false)
                     if kind != MatchKind::Lpm && kind != MatchKind::Range =>
@@ -144,12 +168,15 @@ impl<'a> Lower<'a> {
         };
 
         let mut actions: Vec<(FnId, ActionId)> = Vec::new();
+        let copies = self.frames.iter().any(|frame| !frame.copies.is_empty());
+        let around = std::mem::replace(&mut self.exits, copies.then_some(None));
         for action in &info.actions {
             if actions.iter().all(|(known, _)| *known != action.action) {
                 let id = self.table_action(action.action, action.listed, span)?;
                 actions.push((action.action, id));
             }
         }
+        let exits = std::mem::replace(&mut self.exits, around).flatten();
         // Two applications of one control by its type are told apart.
         let mut name = self.control_name(&info.name, &decl.annotations);
         if self.program.tables.iter().any(|table| table.name == name) {
@@ -254,7 +281,7 @@ impl<'a> Lower<'a> {
             }
         }
         self.program.tables.push(table);
-        Ok(Lowered { id, actions, computed })
+        Ok(Lowered { id, actions, computed, exits })
     }
 
     /// An action as a table runs it.
@@ -385,7 +412,7 @@ impl<'a> Lower<'a> {
                 (Some(priority), true) if stated => {
                     order.iter().position(|p| p == priority).unwrap_or(at) as u32 + 1
                 }
-                _ => at as u32 + 1,
+                _ => annotated(&entry.entry.annotations).unwrap_or(at as u32 + 1),
             };
             let sets: Vec<&Keyset> = match &entry.entry.keyset.kind {
                 KeysetKind::Tuple(sets) => sets.iter().collect(),

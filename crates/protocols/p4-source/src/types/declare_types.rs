@@ -187,6 +187,8 @@ impl<'a> Checker<'a> {
         let of = self.out.types.intern(Type::Enum(id));
         let symbol = self.declare(&it.name, SymbolKind::Enum(id), of, decl.id, &decl.annotations);
         self.open.insert(symbol);
+        // The braces are a scope (section 6.4.1): a value may name the members in front of it.
+        self.push_scope();
         let mut members: Vec<(ast::Name, Value)> = Vec::with_capacity(it.members.len());
         let mut seen: std::collections::HashMap<ast::Name, crate::source::Span> =
             std::collections::HashMap::new();
@@ -242,9 +244,16 @@ impl<'a> Checker<'a> {
                     }
                 }
             };
+            if let (Some(_), Some(number)) = (repr, value.as_int()) {
+                let number = Value::Member(id, number.clone());
+                let here = self.put(&member.name, SymbolKind::Const, of, member.id, &member.annotations);
+                self.out.symbols[here.index()].used = true;
+                self.out.constants.insert(member.id, number);
+            }
             self.set_type(member.id, of);
             members.push((member.name.name.clone(), value));
         }
+        self.pop_scope();
         self.out.enums[id.index()].members = members;
         self.open.remove(&symbol);
         of

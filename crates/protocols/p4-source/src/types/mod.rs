@@ -74,6 +74,10 @@ pub mod code {
     pub const UNSUPPORTED: &str = "unsupported";
     /// More than a limit.
     pub const OVERLIMIT: &str = "overlimit";
+    /// Entries of a table that have the same key.
+    pub const KEYS: &str = "keys";
+    /// Something the language has, and the target cannot do.
+    pub const TARGET: &str = "target-error";
     /// The architecture does not fit.
     pub const MODEL: &str = "Target model error";
     /// Something without a value.
@@ -155,7 +159,12 @@ pub fn check<'a>(program: &'a ast::Program, map: &'a SourceMap, diagnostics: &mu
     checker.check_shape(program);
     checker.program(program);
     checker.warn_uninitialized(program);
-    checker.finish(&silence::Silence::of(program), diagnostics)
+    let before = diagnostics.error_count();
+    let typed = checker.finish(&silence::Silence::of(program), diagnostics);
+    if diagnostics.error_count() == before {
+        crate::instances::check_names(program, &typed, diagnostics);
+    }
+    typed
 }
 
 /// The name of the architecture that a program is for, by the package of its `main`.
@@ -481,8 +490,12 @@ impl<'a> Checker<'a> {
         }
         if self.open.contains(&id) {
             let (name, first) = (self.symbol(id).name.clone(), self.symbol(id).span);
+            let kind = match self.symbol(id).kind {
+                SymbolKind::Table(_) => code::TYPE,
+                _ => code::UNSUPPORTED,
+            };
             self.report(
-                Diagnostic::error(code::UNSUPPORTED, span, format!("`{name}` is used inside itself"))
+                Diagnostic::error(kind, span, format!("`{name}` is used inside itself"))
                     .label(first, "declared here")
                     .note("P4 has no recursion"),
             );

@@ -247,7 +247,7 @@ impl<'a> Checker<'a> {
         self.out.types.intern(specialized)
     }
 
-    /// A type argument: no object can be one.
+    /// A type argument: no parser, control or package can be one.
     pub(super) fn type_argument(&mut self, arg: &'a ast::Type) -> TypeId {
         let id = self.type_as(arg, Use::Result);
         if matches!(self.out.types.get(id), Type::Block(..) | Type::Package(..) | Type::Extern(..)) {
@@ -445,7 +445,8 @@ impl<'a> Checker<'a> {
 
     /// The width in `bit<W>`.
     fn width(&mut self, expr: &'a ast::Expr, whole: Span, signed: bool) -> Option<u32> {
-        let value = self.constant_int(expr, "the width of a type")?;
+        let none = (super::Stage::Names, code::EXPECTED);
+        let value = self.constant_int_or(expr, "the width of a type", none)?;
         if value.is_negative() {
             self.report_at(
                 super::Stage::Shape,
@@ -463,12 +464,10 @@ impl<'a> Checker<'a> {
         match value.to_u32().filter(|&width| width <= MAX_WIDTH) {
             Some(width) => Some(width),
             None => {
+                // More than a number of the compiler, or more than it computes with.
+                let kind = if value.to_i32().is_none() { code::OVERLIMIT } else { code::UNSUPPORTED };
                 self.report(
-                    Diagnostic::error(
-                        code::UNSUPPORTED,
-                        whole,
-                        format!("a type of {value} bits is too wide"),
-                    )
+                    Diagnostic::error(kind, whole, format!("a type of {value} bits is too wide"))
                     .note(format!("{MAX_WIDTH} bits are the limit")),
                 );
                 None
