@@ -26,7 +26,11 @@ pub(crate) fn check<'a>(program: &'a Program, typed: &Typed<'a>, diagnostics: &m
     let used: HashSet<NodeId> =
         typed.symbols.iter().filter(|symbol| symbol.used).map(|symbol| symbol.node).collect();
     let mut names: HashMap<(&'static str, String), Named> = HashMap::new();
-    let mut add = |tree: &Instances<'_, '_>, what: &'static str, decl: &Decl, top: Option<InstanceId>, within: Option<InstanceId>| {
+    let mut add = |tree: &Instances<'_, '_>,
+                   what: &'static str,
+                   decl: &Decl,
+                   top: Option<InstanceId>,
+                   within: Option<InstanceId>| {
         let Some(name) = decl.name() else { return };
         if ast::annotation(&decl.annotations, "hidden").is_some() || !used.contains(&decl.id) {
             return;

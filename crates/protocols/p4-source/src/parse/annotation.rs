@@ -127,7 +127,8 @@ impl Parser<'_> {
             Some(token) => (token.span, format!("`{}`", token.text)),
             None => (end, "`)`".to_owned()),
         };
-        let error = Diagnostic::error("syntax", span, format!("`@p4runtime_translation` goes on wrong at {found}"));
+        let error =
+            Diagnostic::error("syntax", span, format!("`@p4runtime_translation` goes on wrong at {found}"));
         self.diags.push(error.help("it has an address and `bit<W>` or `string`: `(\"uri\", bit<32>)`"));
     }
 

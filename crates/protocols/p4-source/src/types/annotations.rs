@@ -58,11 +58,7 @@ impl<'a> Checker<'a> {
                 };
                 self.report_at(
                     Stage::List,
-                    Diagnostic::error(
-                        kind,
-                        note.span,
-                        format!("annotation `@{}` {wrong}", note.name),
-                    ),
+                    Diagnostic::error(kind, note.span, format!("annotation `@{}` {wrong}", note.name)),
                 );
             }
         }
@@ -86,7 +82,10 @@ impl<'a> Checker<'a> {
             }
             if !matches!(ty, TypeId::INT | TypeId::BOOL | TypeId::STRING) {
                 let shown = self.show(ty);
-                let text = format!("a value of `@{}[…]` is an `int`, a `bool` or a `string`, not `{shown}`", note.name);
+                let text = format!(
+                    "a value of `@{}[…]` is an `int`, a `bool` or a `string`, not `{shown}`",
+                    note.name
+                );
                 self.type_error(value.span, text);
             } else if !self.is_known(value) {
                 self.type_error(value.span, "a value in brackets of an annotation is a constant");

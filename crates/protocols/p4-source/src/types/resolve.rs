@@ -468,7 +468,7 @@ impl<'a> Checker<'a> {
                 let kind = if value.to_i32().is_none() { code::OVERLIMIT } else { code::UNSUPPORTED };
                 self.report(
                     Diagnostic::error(kind, whole, format!("a type of {value} bits is too wide"))
-                    .note(format!("{MAX_WIDTH} bits are the limit")),
+                        .note(format!("{MAX_WIDTH} bits are the limit")),
                 );
                 None
             }
