@@ -22,6 +22,14 @@ use super::{Frame, Lower, Lowered, Mode, Object, Result, Val, refuse};
 /// How many entries a table has that does not say (p4c's rule).
 const DEFAULT_SIZE: u32 = 1024;
 
+/// What an entry says of one key.
+#[derive(Clone, Copy)]
+enum Set<'a> {
+    Keyset(&'a Keyset),
+    /// An element of a list.
+    Value(&'a ast::Expr),
+}
+
 /// `@priority(n)` of an entry, which the reference compiler reads: lower numbers win.
 fn annotated(annotations: &[ast::Annotation]) -> Option<u32> {
     match &ast::annotation(annotations, "priority")?.body {
@@ -414,9 +422,12 @@ impl<'a> Lower<'a> {
                 }
                 _ => annotated(&entry.entry.annotations).unwrap_or(at as u32 + 1),
             };
-            let sets: Vec<&Keyset> = match &entry.entry.keyset.kind {
-                KeysetKind::Tuple(sets) => sets.iter().collect(),
-                _ => vec![&entry.entry.keyset],
+            let sets: Vec<Set<'a>> = match &entry.entry.keyset.kind {
+                KeysetKind::Tuple(sets) => sets.iter().map(Set::Keyset).collect(),
+                KeysetKind::Value(ast::Expr { kind: ExprKind::List { items, .. }, .. }) => {
+                    items.iter().map(Set::Value).collect()
+                }
+                _ => vec![Set::Keyset(&entry.entry.keyset)],
             };
             let all_free = matches!(entry.entry.keyset.kind, KeysetKind::Default | KeysetKind::DontCare);
             if sets.len() != table.key.len() && !all_free {
@@ -424,7 +435,7 @@ impl<'a> Lower<'a> {
             }
             let mut key = Vec::new();
             for (at, field) in table.key.iter().enumerate() {
-                let set = if all_free { &entry.entry.keyset } else { sets[at] };
+                let set = if all_free { Set::Keyset(&entry.entry.keyset) } else { sets[at] };
                 key.push(self.match_param(set, field)?);
             }
             let args = match (&entry.entry.action.args, self.t.calls.get(&entry.entry.action.id)) {
@@ -451,9 +462,16 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn match_param(&mut self, set: &'a Keyset, field: &KeyField) -> Result<MatchParam> {
+    fn match_param(&mut self, set: Set<'a>, field: &KeyField) -> Result<MatchParam> {
         let width = field.width;
         let all: BigUint = (BigUint::from(1_u8) << width) - 1_u8;
+        let set = match set {
+            Set::Value(expr) => {
+                let value = self.known_bits(expr, width)?;
+                return Self::matched(value, all.clone(), &all, field, expr.span);
+            }
+            Set::Keyset(set) => set,
+        };
         let (value, mask) = match &set.kind {
             KeysetKind::Default | KeysetKind::DontCare => (BigUint::ZERO, BigUint::ZERO),
             KeysetKind::Value(expr) => (self.known_bits(expr, width)?, all.clone()),
@@ -470,20 +488,33 @@ impl<'a> Lower<'a> {
             }
             KeysetKind::Tuple(_) => return refuse(set.span, "an entry that does not fit the key"),
         };
+        Self::matched(value, mask, &all, field, set.span)
+    }
+
+    /// A value and a mask as the match kind of a key has them.
+    fn matched(
+        value: BigUint,
+        mask: BigUint,
+        all: &BigUint,
+        field: &KeyField,
+        span: Span,
+    ) -> Result<MatchParam> {
         Ok(match field.kind {
-            MatchKind::Exact | MatchKind::Valid if mask == all => MatchParam::Exact(value),
-            MatchKind::Exact | MatchKind::Valid => return refuse(set.span, "an exact key wants one value"),
+            MatchKind::Exact | MatchKind::Valid if mask == *all => MatchParam::Exact(value),
+            MatchKind::Exact | MatchKind::Valid => return refuse(span, "an exact key wants one value"),
             MatchKind::Lpm => {
                 let prefix_len = mask.count_ones() as u32;
-                if mask != (&all ^ (&all >> prefix_len)) {
-                    return refuse(set.span, "the mask of an `lpm` key is no prefix");
+                if mask != (all ^ (all >> prefix_len)) {
+                    return refuse(span, "the mask of an `lpm` key is no prefix");
                 }
                 MatchParam::Lpm { value, prefix_len }
             }
             MatchKind::Ternary | MatchKind::Optional => MatchParam::Ternary { value, mask },
-            MatchKind::Range if mask == all => MatchParam::Range { low: value.clone(), high: value },
-            MatchKind::Range if mask == BigUint::ZERO => MatchParam::Range { low: BigUint::ZERO, high: all },
-            MatchKind::Range => return refuse(set.span, "a mask for a key that is matched by range"),
+            MatchKind::Range if mask == *all => MatchParam::Range { low: value.clone(), high: value },
+            MatchKind::Range if mask == BigUint::ZERO => {
+                MatchParam::Range { low: BigUint::ZERO, high: all.clone() }
+            }
+            MatchKind::Range => return refuse(span, "a mask for a key that is matched by range"),
         })
     }
 

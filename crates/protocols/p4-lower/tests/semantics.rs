@@ -48,10 +48,14 @@ fn with_parser(globals: &str, start: &str, locals: &str, body: &str) -> String {
 /// Packets in and out on both engines, straight and by the JSON that is written of the program.
 fn sends(text: &str, packets: &[(&str, &str)]) {
     let program = made(text);
-    let again = barewire_p4::export::export(&program)
-        .map_err(|why| why.to_string())
-        .and_then(|json| barewire_p4::import::import(&json).map_err(|why| why.to_string()))
-        .unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let mut programs = vec![(&program, "straight")];
+    // JSON has no table that is applied in two places.
+    let again = match barewire_p4::export::export(&program) {
+        Ok(json) => Some(barewire_p4::import::import(&json).unwrap_or_else(|why| panic!("{why}\n{text}"))),
+        Err(why) if why.to_string().contains("cannot say this") => None,
+        Err(why) => panic!("{why}\n{text}"),
+    };
+    programs.extend(again.iter().map(|program| (program, "by JSON")));
     let test: String = packets
         .iter()
         .map(|(sent, got)| {
@@ -61,7 +65,7 @@ fn sends(text: &str, packets: &[(&str, &str)]) {
             )
         })
         .collect();
-    for (program, way) in [(&program, "straight"), (&again, "by JSON")] {
+    for (program, way) in programs {
         for kind in [EngineKind::Interpreter, EngineKind::Native] {
             let prepared = Arc::new(Prepared::new(Arc::new(program.clone()), kind).unwrap());
             let outcome = barewire_switch::stf::run(prepared, TargetConfig::default(), &test).unwrap();
@@ -374,6 +378,11 @@ fn entries_win_by_their_priority() {
         &table("", "const entries = { 0x10 &&& 0xf0: n(1) @priority(3); 0x11: n(2); _: n(3) @priority(1); }"),
         "03",
     );
+    // A list as a key set, of one key and of two.
+    let locals = "action n(bit<8> x) { hdr.h.d = x; }\ntable t { key = { hdr.h.a: exact; } actions = { n; NoAction; }\nconst entries = { {(8w1 << 4) + 1}: n(4); } }";
+    sends(&program("", locals, "t.apply();"), &[("11 00 00 00 0000", "11 00 00 04 0000")]);
+    let locals = "action n(bit<8> x) { hdr.h.d = x; }\ntable t { key = { hdr.h.a: exact; hdr.h.b: lpm; } actions = { n; NoAction; }\nconst entries = { {0x11, 2}: n(4); } }";
+    sends(&program("", locals, "t.apply();"), &[("11 02 00 00 0000", "11 02 00 04 0000")]);
     // The longest prefix, in whatever order.
     let locals = "action n(bit<8> x) { hdr.h.d = x; }\ntable t { key = { hdr.h.a: lpm; } actions = { n; NoAction; }\nconst entries = { 0 &&& 0: n(1); 0x10 &&& 0xf0: n(2); 0x11: n(3); 0x18 &&& 0xf8: n(4); } }";
     sends(
@@ -405,12 +414,12 @@ fn loops_run_over_what_there_was_at_first() {
 
 #[test]
 fn structs_and_headers_are_values() {
-    let globals = "struct P { bit<8> x; bit<8> y; }\nP turn(in P p) { return { p.y, p.x }; }";
+    let globals = "struct T { bit<8> x; bit<8> y; }\nT turn(in T p) { return { p.y, p.x }; }";
     sends(
         &program(
             globals,
             "",
-            "P p = { hdr.h.a, hdr.h.b }; p = { p.y, p.x }; p = turn(p); p = turn(p); hdr.h.a = p.x; hdr.h.b = p.y;",
+            "T p = { hdr.h.a, hdr.h.b }; p = { p.y, p.x }; p = turn(p); p = turn(p); hdr.h.a = p.x; hdr.h.b = p.y;",
         ),
         &[("01 02 00 00 0000", "02 01 00 00 0000")],
     );
@@ -418,7 +427,7 @@ fn structs_and_headers_are_values() {
         &program(
             globals,
             "",
-            "hdr.h = { hdr.h.b, hdr.h.a, hdr.h.d, hdr.h.c, hdr.h.e }; P p = { 1, 2 }; P q = { x = 1, y = hdr.h.a }; if (p == q) { hdr.h.e = 7; }",
+            "hdr.h = { hdr.h.b, hdr.h.a, hdr.h.d, hdr.h.c, hdr.h.e }; T p = { 1, 2 }; T q = { x = 1, y = hdr.h.a }; if (p == q) { hdr.h.e = 7; }",
         ),
         &[("01 02 03 04 0000", "02 01 04 03 0007")],
     );
@@ -433,6 +442,13 @@ fn structs_and_headers_are_values() {
     // Stacks shift.
     let body = "hdr.s = (x_t[3]) { { 1 }, { 2 }, {#} }; hdr.s.push_front(1); if (hdr.s[0].isValid()) { hdr.h.a = 1; } hdr.s[0] = { 7 }; hdr.s.pop_front(2); hdr.h.b = hdr.s[0].z; if (hdr.s[1].isValid()) { hdr.h.c = 1; } hdr.h.d = (bit<8>) hdr.s.size;";
     sends(&program("", "", body), &[("00 00 00 00 0000", "00 02 00 03 0000 02")]);
+}
+
+#[test]
+fn a_stack_is_looked_at() {
+    let start = "p.extract(hdr.h); s_t t = p.lookahead<s_t>(); hdr.h.a = t.s[1].z; hdr.h.b = t.n; x_t[2] u = t.s; hdr.h.c = u[0].z; transition accept;";
+    let text = with_parser("struct s_t { x_t[2] s; bit<8> n; }", start, "", "");
+    sends(&text, &[("00 00 00 00 0000 01 02 03", "02 03 01 00 0000 01 02 03")]);
 }
 
 #[test]

@@ -254,7 +254,7 @@ impl<'a> Checker<'a> {
             .lookup("main", true)
             .iter()
             .copied()
-            .find(|&id| !matches!(self.symbol(id).kind, SymbolKind::Instance))
+            .find(|&id| !matches!(self.symbol(id).kind, SymbolKind::Instance | SymbolKind::Function(_)))
         {
             let span = self.symbol(other).span;
             self.report_at(

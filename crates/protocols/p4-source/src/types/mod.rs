@@ -490,11 +490,16 @@ impl<'a> Checker<'a> {
         }
         if self.open.contains(&id) {
             let (name, first) = (self.symbol(id).name.clone(), self.symbol(id).span);
-            let kind = match self.symbol(id).kind {
-                SymbolKind::Table(_) => code::TYPE,
-                _ => code::UNSUPPORTED,
+            // A function is known behind itself; a type is known in itself, and cannot be used there.
+            let (stage, kind) = match self.symbol(id).kind {
+                SymbolKind::Table(_) => (Stage::Types, code::TYPE),
+                SymbolKind::Function(of) if self.out.functions[of.index()].kind == FnKind::Function => {
+                    (Stage::Names, code::NOT_FOUND)
+                }
+                _ => (Stage::Types, code::UNSUPPORTED),
             };
-            self.report(
+            self.report_at(
+                stage,
                 Diagnostic::error(kind, span, format!("`{name}` is used inside itself"))
                     .label(first, "declared here")
                     .note("P4 has no recursion"),

@@ -267,14 +267,9 @@ impl<'a> Checker<'a> {
             let ty = self.out.types.substitute(ty, &vars, args);
             if !self.field_ok(kind, ty) {
                 let shown = self.show(ty);
-                self.report(
-                    Diagnostic::error(
-                        code::TYPE,
-                        span,
-                        format!("field `{field}` of {} `{name}` cannot have the type `{shown}`", kind.word()),
-                    )
-                    .label(at, "the field"),
-                );
+                let text =
+                    format!("field `{field}` of {} `{name}` cannot have the type `{shown}`", kind.word());
+                self.report(Diagnostic::error(code::TYPE, at, text).label(span, "made so here"));
                 return false;
             }
         }
@@ -422,7 +417,6 @@ impl<'a> Checker<'a> {
             Type::Extern(..) => "an extern object",
             Type::Package(..) => "a package",
             Type::Void => "`void`",
-            Type::List(_) => "a list",
             _ => return None,
         };
         let shown = self.show(ty);

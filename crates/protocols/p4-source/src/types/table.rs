@@ -378,7 +378,8 @@ impl<'a> Checker<'a> {
         };
         if let Some(note) = self.marked(&listed, "tableonly") {
             let text = format!("`{name}` is for entries only");
-            self.report(Diagnostic::error(code::TYPE, property.span, text).label(note, "says the list"));
+            let problem = Diagnostic::error(code::TYPE, property.span, text).label(note, "says the list");
+            self.report_at(Stage::Flow, problem);
         }
         self.action_call(value.id, name, value.span, action, (args, called), &listed);
         let info = &mut self.out.tables[table.index()];
