@@ -88,6 +88,32 @@ control Alone(inout Hs h) { table t { actions = { NoAction; } } apply { t.apply(
 }
 
 #[test]
+fn structs_with_type_arguments_are_told_by_their_arguments() {
+    let text = v1model(
+        "struct G<T> { T f; }\n@name(\"own\") struct N<T> { T f; bit<8> g; }
+         struct K { G<bit<32>> a; G<G<bool>> b; N<G<int<4>>> c; }",
+        "apply { K k; digest(1, k); }",
+    );
+    let info = compile(&text).unwrap();
+    let types = info.type_info.unwrap();
+    let members = |name: &str| format!("{:?}", types.structs[name].members);
+    let names: Vec<&str> = types.structs.keys().map(String::as_str).collect();
+    assert_eq!(names, ["G_G_bool", "G_bit32", "G_bool", "G_int4", "K", "own"]);
+    assert!(members("G_bit32").contains("bitwidth: 32"), "{}", members("G_bit32"));
+    assert!(members("G_G_bool").contains("\"G_bool\""), "{}", members("G_G_bool"));
+    assert!(members("G_bool").contains("Bool("), "{}", members("G_bool"));
+    assert!(members("own").contains("\"G_int4\""), "{}", members("own"));
+}
+
+#[test]
+fn a_table_that_a_known_choice_leaves_out_is_not_told() {
+    let body = "table t { actions = { NoAction; } } table u { actions = { NoAction; } }
+        apply { h.h.f = true ? (t.apply().hit ? 8w1 : 2) : (u.apply().hit ? 8w3 : 4); }";
+    let info = compile(&v1model("", body)).unwrap();
+    assert_eq!(names(&info), [("I.t", "t")]);
+}
+
+#[test]
 fn what_p4info_cannot_tell_has_a_place() {
     let refused = |declarations: &str, ingress: &str| compile(&v1model(declarations, ingress)).unwrap_err();
     let text = refused(

@@ -156,8 +156,14 @@ impl<'a> Walk<'_, 'a> {
             }
             ExprKind::Conditional(condition, a, b) => {
                 self.expr(condition);
-                self.expr(a);
-                self.expr(b);
+                match (self.known)(condition) {
+                    Some(true) => self.expr(a),
+                    Some(false) => self.expr(b),
+                    None => {
+                        self.expr(a);
+                        self.expr(b);
+                    }
+                }
             }
             ExprKind::Call(call) => {
                 self.expr(&call.callee);
