@@ -1,6 +1,6 @@
 //! Tables with their actions, keys and entries.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use barewire_p4::ir::{
@@ -412,14 +412,13 @@ impl<'a> Lower<'a> {
         if largest_wins {
             order.reverse();
         }
+        let ranks: HashMap<&BigInt, u32> = order.iter().zip(1..).collect();
         let mut known = HashSet::new();
         for (at, entry) in list.iter().enumerate() {
             let span = entry.entry.span;
             let priority = match (&entry.priority, ranked) {
                 (_, false) => 0,
-                (Some(priority), true) if stated => {
-                    order.iter().position(|p| p == priority).unwrap_or(at) as u32 + 1
-                }
+                (Some(priority), true) if stated => ranks.get(priority).copied().unwrap_or(at as u32 + 1),
                 _ => annotated(&entry.entry.annotations).unwrap_or(at as u32 + 1),
             };
             let sets: Vec<Set<'a>> = match &entry.entry.keyset.kind {

@@ -445,6 +445,87 @@ fn structs_and_headers_are_values() {
 }
 
 #[test]
+fn exit_in_a_control_and_in_bound_actions() {
+    let globals = "control K(inout bit<8> x, out bit<8> y) { bit<8> n = 0; apply { n = n + 1; y = n; x = x + 5; if (x == 7) { exit; } x = x + 1; } }";
+    let text =
+        program(globals, "K() k;", "k.apply(hdr.h.a, hdr.h.b); k.apply(hdr.h.c, hdr.h.d); hdr.h.e = 1;");
+    sends(
+        &text,
+        &[
+            ("02 09 02 09 0000", "07 01 02 09 0000"),
+            ("01 09 02 09 0000", "07 01 07 01 0000"),
+            ("01 09 01 09 0000", "07 01 07 01 0001"),
+        ],
+    );
+    // The list of a table binds a place: it is written however the action ends.
+    let locals = "action a(inout bit<8> x, bit<8> y) { x = y; if (y == 9) { exit; } x = x + 1; }\n\
+                  table t { key = { hdr.h.a: exact; } actions = { a(hdr.h.b); } default_action = a(hdr.h.b, 3); const entries = { 1: a(hdr.h.b, 9); } }";
+    sends(
+        &program("", locals, "t.apply(); hdr.h.c = 1;"),
+        &[("01 00 00 00 0000", "01 09 00 00 0000"), ("02 00 00 00 0000", "02 04 01 00 0000")],
+    );
+    // What an expression has done before the table leaves is done.
+    let locals = "action go() { } action ex() { exit; }\ntable t { key = { hdr.h.a: exact; } actions = { ex; go; } default_action = go; const entries = { 2: ex(); } }";
+    sends(
+        &program(INC, locals, "hdr.h.b = inc(hdr.h.a) + (t.apply().hit ? 8w1 : 2) + inc(hdr.h.c);"),
+        &[("01 00 00 00 0000", "02 00 00 00 0000"), ("02 00 00 00 0000", "03 06 01 00 0000")],
+    );
+}
+
+#[test]
+fn parsers_in_parsers_and_varbits() {
+    let globals = "parser Q(packet_in p, inout bit<8> n, out x_t x) { state start { p.extract(x); n = n + x.z; transition select(x.z) { 0: reject; 9: accept; default: more; } } state more { n = n + 1; transition accept; } }";
+    let start =
+        "p.extract(hdr.h); q.apply(p, hdr.h.a, hdr.s[0]); q.apply(p, hdr.h.a, hdr.s[1]); transition accept;";
+    let text = with_parser(globals, start, "", "").replace("sm) { state start", "sm) { Q() q; state start");
+    sends(
+        &text,
+        &[
+            ("00 00 00 00 0000 09 02", "0c 00 00 00 0000 09 02"),
+            ("00 00 00 00 0000 01 00", "02 00 00 00 0000 01 00"),
+        ],
+    );
+    let text = with_parser("", "p.extract(hdr.h); p.extract(m.v, (bit<32>) hdr.h.a * 8); transition accept;", "", "v_t w = m.v; if (w.v == m.v.v) { hdr.h.b = 1; } if (w == m.v) { hdr.h.c = 1; } m.v.n = 1; if (w.v == m.v.v && w != m.v) { hdr.h.d = 1; }")
+        .replace("header x_t", "header v_t { bit<8> n; varbit<32> v; }\nheader x_t")
+        .replace("struct M { }", "struct M { v_t v; }");
+    sends(
+        &text,
+        &[("02 00 00 00 0000 00 aa bb", "02 01 01 01 0000"), ("00 00 00 00 0000 00", "00 01 01 01 0000")],
+    );
+}
+
+#[test]
+fn what_grows_without_end_is_refused() {
+    let doubling = |function: bool| {
+        let mut globals = if function {
+            "bit<8> f0(in bit<8> x) { return x + 1; }\n".to_owned()
+        } else {
+            "control f0(inout bit<8> x) { apply { x = x + 1; } }\n".to_owned()
+        };
+        for at in 0..40 {
+            globals.push_str(&if function {
+                format!("bit<8> f{}(in bit<8> x) {{ return f{at}(x) + f{at}(x); }}\n", at + 1)
+            } else {
+                format!(
+                    "control f{}(inout bit<8> x) {{ apply {{ f{at}.apply(x); f{at}.apply(x); }} }}\n",
+                    at + 1
+                )
+            });
+        }
+        program(&globals, "", if function { "hdr.h.a = f40(1);" } else { "f40.apply(hdr.h.a);" })
+    };
+    for text in [doubling(true), doubling(false)] {
+        let (mut map, mut found) = (SourceMap::new(), Diagnostics::new());
+        let source =
+            parse(&mut map, &MemoryFiles::one("a.p4", &text), &Options::default(), "a.p4", &mut found);
+        let typed = types::check(&source, &map, &mut found);
+        assert_eq!(found.error_count(), 0);
+        let why = lower(&source, &typed, &map, "a.p4").expect_err("it has no end");
+        assert!(why.message.contains("more than"), "{}", why.message);
+    }
+}
+
+#[test]
 fn a_stack_is_looked_at() {
     let start = "p.extract(hdr.h); s_t t = p.lookahead<s_t>(); hdr.h.a = t.s[1].z; hdr.h.b = t.n; x_t[2] u = t.s; hdr.h.c = u[0].z; transition accept;";
     let text = with_parser("struct s_t { x_t[2] s; bit<8> n; }", start, "", "");

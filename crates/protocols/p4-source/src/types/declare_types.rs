@@ -32,6 +32,28 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Has a struct with type arguments more fields than there may be?
+    pub(super) fn too_many_fields(&mut self, ty: TypeId) -> bool {
+        self.field_count(ty) > MAX_FIELDS
+    }
+
+    /// How many fields a type has, those of structs in it one by one.
+    fn field_count(&mut self, ty: TypeId) -> u64 {
+        if let Some(&count) = self.facts.counts.get(&ty) {
+            return count;
+        }
+        let parts: Vec<TypeId> = match self.out.types.get(ty).clone() {
+            Type::Struct(id, args) => self.fields_of(id, &args).into_iter().map(|(_, ty)| ty).collect(),
+            _ => self.out.types.parts(ty),
+        };
+        let mut count = 1u64;
+        for part in parts {
+            count = count.saturating_add(self.field_count(part));
+        }
+        self.facts.counts.insert(ty, count);
+        count
+    }
+
     pub(super) fn extern_type(&mut self, decl: &'a Decl, it: &'a ast::Extern) {
         let id = ExternId(index(self.out.externs.len()));
         self.out.externs.push(ExternInfo {

@@ -301,8 +301,11 @@ impl<'a> Checker<'a> {
             }
         }
         let quiet = |code: &str| silenced(&property.annotations, code);
+        let mut seen: HashMap<&BigInt, usize> = HashMap::new();
         for (at, number) in list.iter().enumerate() {
-            if let Some(first) = list[..at].iter().position(|other| other == number)
+            let first = seen.get(number).copied();
+            seen.entry(number).or_insert(at);
+            if let Some(first) = first
                 && !quiet(warn::DUPLICATE_PRIORITIES)
                 && at < 256
             {
@@ -329,9 +332,10 @@ impl<'a> Checker<'a> {
             }
         }
         if ranked {
+            let places: HashMap<ast::NodeId, &BigInt> =
+                entries.iter().map(|entry| entry.id).zip(&list).collect();
             for info in &mut self.out.tables[table.index()].entries {
-                let place = entries.iter().position(|entry| entry.id == info.entry.id);
-                info.priority = place.and_then(|at| list.get(at)).cloned();
+                info.priority = places.get(&info.entry.id).map(|&number| number.clone());
             }
         }
     }

@@ -201,6 +201,9 @@ pub fn require_architecture(typed: &Typed<'_>, wanted: &str, diagnostics: &mut D
     );
 }
 
+/// Messages after which unknown names come without a name that is near.
+const SUGGESTIONS: usize = 100;
+
 /// Where the checker is, as far as a rule cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -271,6 +274,8 @@ struct Facts {
     applied: HashSet<TableId>,
     /// How many fields each struct has, those of structs in it one by one.
     weights: Vec<u64>,
+    /// The same of types with type arguments, as far as it was asked.
+    counts: HashMap<TypeId, u64>,
     /// The expression of a key is at hand: it may apply another table.
     in_key: bool,
 }
@@ -464,8 +469,10 @@ impl<'a> Checker<'a> {
     /// Reports a name that is not declared.
     fn not_found(&mut self, name: &Ident) -> TypeId {
         let mut problem = Diagnostic::error(code::NOT_FOUND, name.span, format!("`{name}` is not declared"));
+        // Who has so many unknown names needs no advice for each.
+        let few = self.problems.len() < SUGGESTIONS;
         let names = self.scopes.iter().flat_map(|scope| scope.names.keys()).map(|name| &**name);
-        if let Some(near) = Self::nearest(&name.name, names) {
+        if let Some(near) = Self::nearest(&name.name, names.filter(|_| few)) {
             problem = problem.help(format!("there is a `{near}`"));
         } else if let Some(file) = declare::architecture_of(&name.name) {
             problem = problem.help(format!("`#include <{file}>` declares it"));

@@ -232,7 +232,13 @@ impl<'a> Checker<'a> {
                 if !self.fields_fit(id, &list, ty.span) {
                     return TypeId::ERROR;
                 }
-                Type::Struct(id, list)
+                let made = self.out.types.intern(Type::Struct(id, list));
+                if self.too_many_fields(made) {
+                    let text = format!("`{}` has too many fields with these arguments", name.name);
+                    self.report(Diagnostic::error(code::OVERLIMIT, ty.span, text));
+                    return TypeId::ERROR;
+                }
+                return made;
             }
             SymbolKind::Extern(id) => {
                 if !self.methods_fit(id, &list, ty.span) {
