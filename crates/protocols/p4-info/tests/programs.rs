@@ -108,7 +108,7 @@ fn structs_with_type_arguments_are_told_by_their_arguments() {
 #[test]
 fn a_table_that_a_known_choice_leaves_out_is_not_told() {
     let body = "table t { actions = { NoAction; } } table u { actions = { NoAction; } }
-        apply { h.h.f = true ? (t.apply().hit ? 8w1 : 2) : (u.apply().hit ? 8w3 : 4); }";
+        apply { h.h.f = true ? (t.apply().hit ? 8w1 : 2) : (u.apply().hit ? 8w3 : 4); if (false && u.apply().hit) { h.h.f = 5; } }";
     let info = compile(&v1model("", body)).unwrap();
     assert_eq!(names(&info), [("I.t", "t")]);
 }
