@@ -162,6 +162,12 @@ impl<'a> Lower<'a> {
         Ok(out)
     }
 
+    /// The place of an argument that was copied before later ones were evaluated: the call itself copies out to it, in its turn.
+    fn place_of(&mut self, arg: &Val) -> Option<Val> {
+        let at = self.after.iter().rposition(|(_, copy, _)| copy == arg)?;
+        Some(self.after.remove(at).0)
+    }
+
     fn call_function(
         &mut self,
         id: FnId,
@@ -234,7 +240,7 @@ impl<'a> Lower<'a> {
                 Direction::InOut => {
                     let place = self.storage(&param.name, ty, span)?;
                     self.assign(&place, &arg, ty, span)?;
-                    copies.push((arg, place.clone(), ty));
+                    copies.push((self.place_of(&arg).unwrap_or(arg), place.clone(), ty));
                     place
                 }
                 Direction::Out => {
@@ -550,7 +556,7 @@ impl<'a> Lower<'a> {
                 } else {
                     self.cast(arg, from, ty, span)?
                 }
-            } else if once && !clash && place {
+            } else if once && !clash && place && !self.after.iter().any(|(_, copy, _)| *copy == arg) {
                 if param.direction == Direction::Out && !arrives {
                     self.forget(&arg, ty, span)?;
                 }
@@ -572,7 +578,7 @@ impl<'a> Lower<'a> {
                     self.assign(&storage, &arg, ty, span)?;
                 }
                 if matches!(param.direction, Direction::Out | Direction::InOut) {
-                    copies.push((arg, storage.clone(), ty));
+                    copies.push((self.place_of(&arg).unwrap_or(arg), storage.clone(), ty));
                 }
                 storage
             };

@@ -395,20 +395,19 @@ impl<'a> Lower<'a> {
     ) -> Result<Val> {
         let (val, _) = self.value(left)?;
         let first = self.truth(&val, left.span)?;
-        if !self.acts(right) {
-            if let Expr::Bool(known) = first
-                && known == (op == BinaryOp::Or)
-            {
+        if let Expr::Bool(known) = first {
+            if known == (op == BinaryOp::Or) {
                 return Ok(Val::Truth(Expr::Bool(known)));
             }
+            let (val, _) = self.value(right)?;
+            return Ok(Val::Truth(self.truth(&val, right.span)?));
+        }
+        if !self.acts(right) {
             let (val, _) = self.value(right)?;
             let second = self.truth(&val, right.span)?;
             return Ok(Val::Truth(match op {
                 BinaryOp::And => and(first, second),
-                _ => match (first, second) {
-                    (Expr::Bool(false), other) => other,
-                    (first, second) => Expr::Binary(Op::Or, Box::new(first), Box::new(second)),
-                },
+                _ => Expr::Binary(Op::Or, Box::new(first), Box::new(second)),
             }));
         }
         let place = Val::Field(self.temp("tmp", 1, false));

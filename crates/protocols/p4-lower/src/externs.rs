@@ -420,6 +420,11 @@ impl Lower<'_> {
                 _ => Val::Num(bits),
             });
         }
+        let bare = self.bare(ty);
+        if let Type::Stack(of, size) = *self.types.get(bare) {
+            let elements: Result<Vec<Val>> = (0..size).map(|_| self.look(of, offset, span)).collect();
+            return Ok(Val::Parts(elements?.into()));
+        }
         let header = self.header_fields(ty);
         let is_header = header.is_some();
         let parts = match header {

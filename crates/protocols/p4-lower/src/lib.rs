@@ -200,6 +200,8 @@ struct Lowered {
     actions: Vec<(FnId, ActionId)>,
     /// Keys that are computed in front of each application.
     computed: Vec<(FieldRef, usize)>,
+    /// Says that an action of it exits, where there are parameters to be copied out.
+    exits: Option<FieldRef>,
 }
 
 struct Lower<'a> {
@@ -239,6 +241,8 @@ struct Lower<'a> {
     target_parts: Vec<(String, Val)>,
     /// Places of `inout` arguments whose calls are under way, and their copies.
     after: Vec<(Val, Val, TypeId)>,
+    /// An action of a table is at hand whose `exit` others have to hear of, and the field for it.
+    exits: Option<Option<FieldRef>>,
     /// PSA: the `Checksum`s, and the headers that keep what one `update` of them was given.
     running: Vec<psa::Running>,
     once: HashMap<barewire_p4::ir::HeaderId, (usize, Span)>,
@@ -301,6 +305,7 @@ impl<'a> Lower<'a> {
             digests: HashMap::new(),
             target_parts: Vec::new(),
             after: Vec::new(),
+            exits: None,
             running: Vec::new(),
             once: HashMap::new(),
             this: Vec::new(),

@@ -142,7 +142,10 @@ impl<'a> Lower<'a> {
         let mut rounds: Vec<Val> = Vec::new();
         match &repeat.collection {
             ForCollection::Range(first, last) => {
-                let ((first, _), (last, _)) = (self.value(first)?, self.value(last)?);
+                let mut bounds = self.in_order(&[first, last])?.into_iter();
+                let (Some((first, _)), Some((last, _))) = (bounds.next(), bounds.next()) else {
+                    return refuse(span, "a range has two ends");
+                };
                 let known = match (&first, &last) {
                     (Val::Num(Expr::Int(first)), Val::Num(Expr::Int(last))) => {
                         Some((first.clone(), last.clone()))
@@ -164,9 +167,17 @@ impl<'a> Lower<'a> {
                     at += BigInt::from(1);
                 }
             }
+            // The list is evaluated once, in front of the first round.
             ForCollection::Value(list) => match self.value(list)? {
-                (Val::Parts(parts), _) => rounds.extend(parts.iter().cloned()),
-                (Val::Stack(id), _) => {
+                (Val::Parts(parts), _) => {
+                    for part in parts.iter() {
+                        rounds.push(self.saved(part, ty, "element", span)?);
+                    }
+                }
+                (Val::Stack(id), of) => {
+                    let Val::Stack(id) = self.copied(&Val::Stack(id), of, "elements", span)? else {
+                        return refuse(span, "a loop over this is not lowered");
+                    };
                     let elements = self.program.stacks[id.at()].elements.clone();
                     rounds.extend(elements.into_iter().map(|header| Val::Header(header.into())));
                 }

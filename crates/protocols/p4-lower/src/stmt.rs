@@ -3,12 +3,12 @@
 use barewire_p4::ir::{ActionId, Expr, Stmt};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, ExprKind, StmtKind, SwitchLabel};
-use barewire_p4_source::types::ty::TableId;
+use barewire_p4_source::types::ty::{TableId, TypeId};
 use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
 
 use super::code::{Ins, Label};
-use super::ops::not;
-use super::{Lower, Mode, Result, refuse};
+use super::ops::{int, not};
+use super::{Lower, Lowered, Mode, Result, Val, refuse};
 
 impl<'a> Lower<'a> {
     pub(crate) fn block(&mut self, stmts: &'a [ast::Stmt]) -> Result<()> {
@@ -114,24 +114,7 @@ impl<'a> Lower<'a> {
                 self.emit(Ins::Jump(frame.leave));
                 Ok(())
             }
-            StmtKind::Exit => {
-                // What is to be copied out is, from the inside out.
-                for frame in self.frames.clone().iter().rev() {
-                    for (to, from, ty) in &frame.copies {
-                        self.assign(to, from, *ty, span)?;
-                    }
-                }
-                for (to, copy, ty) in self.after.clone().iter().rev() {
-                    self.assign(to, copy, *ty, span)?;
-                }
-                match self.mode {
-                    Mode::Action => self.stmt_out(Stmt::Exit),
-                    Mode::Pipeline | Mode::Deparser => {}
-                    Mode::Parser => return refuse(span, "`exit` in a parser"),
-                }
-                self.emit(Ins::Jump(Label::END));
-                Ok(())
-            }
+            StmtKind::Exit => self.exit(span),
             StmtKind::Break | StmtKind::Continue => {
                 let Some(&(leave, next)) = self.loops.last() else {
                     return refuse(span, "this is in no loop");
@@ -141,6 +124,39 @@ impl<'a> Lower<'a> {
             }
             StmtKind::Block(block) => self.block(&block.stmts),
         }
+    }
+
+    /// Leaves everything. What is to be copied out is, from the inside out (section 12.5).
+    pub(crate) fn exit(&mut self, span: Span) -> Result<()> {
+        for frame in self.frames.clone().iter().rev() {
+            for (to, from, ty) in &frame.copies {
+                self.assign(to, from, *ty, span)?;
+            }
+        }
+        match (self.mode, self.exits.is_some()) {
+            (Mode::Parser, _) => return refuse(span, "`exit` in a parser"),
+            // The controls around the table have copies to make: it tells them.
+            (Mode::Action, true) => {
+                let known = self.exits.take().flatten();
+                let flag = match known {
+                    Some(flag) => flag,
+                    None => self.temp("exits", 1, false),
+                };
+                self.exits = Some(Some(flag.clone()));
+                self.assign(&Val::Field(flag), &Val::Num(int(1)), TypeId::BOOL, span)?;
+            }
+            (Mode::Action, false) => self.stmt_out(Stmt::Exit),
+            (Mode::Pipeline | Mode::Deparser, _) => {}
+        }
+        self.emit(Ins::Jump(Label::END));
+        Ok(())
+    }
+
+    /// Goes to `next`, or leaves everything if an action of the table said so.
+    pub(crate) fn unless_exits(&mut self, lowered: &Lowered, next: Label, span: Span) -> Result<()> {
+        let Some(flag) = &lowered.exits else { return Ok(()) };
+        self.emit(Ins::Unless(super::ops::to_truth(Expr::Field(flag.clone())), next));
+        self.exit(span)
     }
 
     /// Goes to `no` if a condition is false; says whether it is known.
@@ -222,7 +238,24 @@ impl<'a> Lower<'a> {
                 };
                 cases.push((*action, *label));
             }
-            self.emit(Ins::Run { table: lowered.id, cases, other: default });
+            if lowered.exits.is_some() {
+                // Each way out is asked for first whether it goes on.
+                let mut asked: Vec<(Label, Label)> = Vec::new();
+                let mut through = |lower: &mut Self, to: Label| {
+                    let by = lower.label();
+                    asked.push((by, to));
+                    by
+                };
+                let cases = cases.iter().map(|(action, to)| (*action, through(self, *to))).collect();
+                let other = through(self, default);
+                self.emit(Ins::Run { table: lowered.id, cases, other });
+                for (by, to) in asked {
+                    self.emit(Ins::Label(by));
+                    self.unless_exits(&lowered, to, span)?;
+                }
+            } else {
+                self.emit(Ins::Run { table: lowered.id, cases, other: default });
+            }
         } else {
             let (subject, ty) = self.value(&switch.subject)?;
             let subject = self.saved(&subject, ty, "switch", span)?;

@@ -1,6 +1,6 @@
 //! Tables with their actions, keys and entries.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use barewire_p4::ir::{
@@ -22,6 +22,25 @@ use super::{Frame, Lower, Lowered, Mode, Object, Result, Val, refuse};
 /// How many entries a table has that does not say (p4c's rule).
 const DEFAULT_SIZE: u32 = 1024;
 
+/// What an entry says of one key.
+#[derive(Clone, Copy)]
+enum Set<'a> {
+    Keyset(&'a Keyset),
+    /// An element of a list.
+    Value(&'a ast::Expr),
+}
+
+/// `@priority(n)` of an entry, which the reference compiler reads: lower numbers win.
+fn annotated(annotations: &[ast::Annotation]) -> Option<u32> {
+    match &ast::annotation(annotations, "priority")?.body {
+        ast::AnnotationBody::Unstructured(tokens) => match &tokens[..] {
+            [token] => token.text.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 impl<'a> Lower<'a> {
     /// Applies a table.
     pub(crate) fn table_hit(
@@ -32,7 +51,16 @@ impl<'a> Lower<'a> {
         span: Span,
     ) -> Result<()> {
         let lowered = self.ready(table, span)?;
-        self.emit(Ins::Hit { table: lowered.id, hit, miss });
+        if lowered.exits.is_none() {
+            self.emit(Ins::Hit { table: lowered.id, hit, miss });
+            return Ok(());
+        }
+        let (found, lacking) = (self.label(), self.label());
+        self.emit(Ins::Hit { table: lowered.id, hit: found, miss: lacking });
+        for (label, next) in [(found, hit), (lacking, miss)] {
+            self.emit(Ins::Label(label));
+            self.unless_exits(&lowered, next, span)?;
+        }
         Ok(())
     }
 
@@ -56,6 +84,9 @@ impl<'a> Lower<'a> {
             let expr = &info.keys[*at].element.expr;
             let (val, ty) = self.value(expr)?;
             self.assign(&Val::Field(field.clone()), &val, ty, expr.span)?;
+        }
+        if let Some(flag) = &lowered.exits {
+            self.assign(&Val::Field(flag.clone()), &Val::Num(super::ops::int(0)), TypeId::BOOL, span)?;
         }
         Ok(lowered)
     }
@@ -106,12 +137,13 @@ impl<'a> Lower<'a> {
             if shape.width == 0 {
                 return refuse(span, "a key of no bits");
             }
-            // Only what is computed the same way for every packet may stand in a key as it is.
+            // Only what is computed the same way for every packet may stand in a key as it is, and what no key behind it changes.
+            let changed = info.keys[at + 1..].iter().any(|later| self.acts(&later.element.expr));
             let before = self.code.len();
             let val = if self.acts(&element.expr) { Val::Nothing } else { self.value(&element.expr)?.0 };
             let acted = self.code.len() != before;
             self.code.truncate(before);
-            let source = match (val, acted) {
+            let source = match (val, acted || changed) {
                 (Val::Field(field), false) if field.fixed().is_some() => KeySource::Field(field),
                 (Val::Truth(Expr::Valid(header)), false)
                     if kind != MatchKind::Lpm && kind != MatchKind::Range =>
@@ -144,12 +176,15 @@ impl<'a> Lower<'a> {
         };
 
         let mut actions: Vec<(FnId, ActionId)> = Vec::new();
+        let copies = self.frames.iter().any(|frame| !frame.copies.is_empty());
+        let around = std::mem::replace(&mut self.exits, copies.then_some(None));
         for action in &info.actions {
             if actions.iter().all(|(known, _)| *known != action.action) {
                 let id = self.table_action(action.action, action.listed, span)?;
                 actions.push((action.action, id));
             }
         }
+        let exits = std::mem::replace(&mut self.exits, around).flatten();
         // Two applications of one control by its type are told apart.
         let mut name = self.control_name(&info.name, &decl.annotations);
         if self.program.tables.iter().any(|table| table.name == name) {
@@ -254,7 +289,7 @@ impl<'a> Lower<'a> {
             }
         }
         self.program.tables.push(table);
-        Ok(Lowered { id, actions, computed })
+        Ok(Lowered { id, actions, computed, exits })
     }
 
     /// An action as a table runs it.
@@ -377,19 +412,21 @@ impl<'a> Lower<'a> {
         if largest_wins {
             order.reverse();
         }
+        let ranks: HashMap<&BigInt, u32> = order.iter().zip(1..).collect();
         let mut known = HashSet::new();
         for (at, entry) in list.iter().enumerate() {
             let span = entry.entry.span;
             let priority = match (&entry.priority, ranked) {
                 (_, false) => 0,
-                (Some(priority), true) if stated => {
-                    order.iter().position(|p| p == priority).unwrap_or(at) as u32 + 1
-                }
-                _ => at as u32 + 1,
+                (Some(priority), true) if stated => ranks.get(priority).copied().unwrap_or(at as u32 + 1),
+                _ => annotated(&entry.entry.annotations).unwrap_or(at as u32 + 1),
             };
-            let sets: Vec<&Keyset> = match &entry.entry.keyset.kind {
-                KeysetKind::Tuple(sets) => sets.iter().collect(),
-                _ => vec![&entry.entry.keyset],
+            let sets: Vec<Set<'a>> = match &entry.entry.keyset.kind {
+                KeysetKind::Tuple(sets) => sets.iter().map(Set::Keyset).collect(),
+                KeysetKind::Value(ast::Expr { kind: ExprKind::List { items, .. }, .. }) => {
+                    items.iter().map(Set::Value).collect()
+                }
+                _ => vec![Set::Keyset(&entry.entry.keyset)],
             };
             let all_free = matches!(entry.entry.keyset.kind, KeysetKind::Default | KeysetKind::DontCare);
             if sets.len() != table.key.len() && !all_free {
@@ -397,7 +434,7 @@ impl<'a> Lower<'a> {
             }
             let mut key = Vec::new();
             for (at, field) in table.key.iter().enumerate() {
-                let set = if all_free { &entry.entry.keyset } else { sets[at] };
+                let set = if all_free { Set::Keyset(&entry.entry.keyset) } else { sets[at] };
                 key.push(self.match_param(set, field)?);
             }
             let args = match (&entry.entry.action.args, self.t.calls.get(&entry.entry.action.id)) {
@@ -424,9 +461,16 @@ impl<'a> Lower<'a> {
         }
     }
 
-    fn match_param(&mut self, set: &'a Keyset, field: &KeyField) -> Result<MatchParam> {
+    fn match_param(&mut self, set: Set<'a>, field: &KeyField) -> Result<MatchParam> {
         let width = field.width;
         let all: BigUint = (BigUint::from(1_u8) << width) - 1_u8;
+        let set = match set {
+            Set::Value(expr) => {
+                let value = self.known_bits(expr, width)?;
+                return Self::matched(value, all.clone(), &all, field, expr.span);
+            }
+            Set::Keyset(set) => set,
+        };
         let (value, mask) = match &set.kind {
             KeysetKind::Default | KeysetKind::DontCare => (BigUint::ZERO, BigUint::ZERO),
             KeysetKind::Value(expr) => (self.known_bits(expr, width)?, all.clone()),
@@ -443,20 +487,33 @@ impl<'a> Lower<'a> {
             }
             KeysetKind::Tuple(_) => return refuse(set.span, "an entry that does not fit the key"),
         };
+        Self::matched(value, mask, &all, field, set.span)
+    }
+
+    /// A value and a mask as the match kind of a key has them.
+    fn matched(
+        value: BigUint,
+        mask: BigUint,
+        all: &BigUint,
+        field: &KeyField,
+        span: Span,
+    ) -> Result<MatchParam> {
         Ok(match field.kind {
-            MatchKind::Exact | MatchKind::Valid if mask == all => MatchParam::Exact(value),
-            MatchKind::Exact | MatchKind::Valid => return refuse(set.span, "an exact key wants one value"),
+            MatchKind::Exact | MatchKind::Valid if mask == *all => MatchParam::Exact(value),
+            MatchKind::Exact | MatchKind::Valid => return refuse(span, "an exact key wants one value"),
             MatchKind::Lpm => {
                 let prefix_len = mask.count_ones() as u32;
-                if mask != (&all ^ (&all >> prefix_len)) {
-                    return refuse(set.span, "the mask of an `lpm` key is no prefix");
+                if mask != (all ^ (all >> prefix_len)) {
+                    return refuse(span, "the mask of an `lpm` key is no prefix");
                 }
                 MatchParam::Lpm { value, prefix_len }
             }
             MatchKind::Ternary | MatchKind::Optional => MatchParam::Ternary { value, mask },
-            MatchKind::Range if mask == all => MatchParam::Range { low: value.clone(), high: value },
-            MatchKind::Range if mask == BigUint::ZERO => MatchParam::Range { low: BigUint::ZERO, high: all },
-            MatchKind::Range => return refuse(set.span, "a mask for a key that is matched by range"),
+            MatchKind::Range if mask == *all => MatchParam::Range { low: value.clone(), high: value },
+            MatchKind::Range if mask == BigUint::ZERO => {
+                MatchParam::Range { low: BigUint::ZERO, high: all.clone() }
+            }
+            MatchKind::Range => return refuse(span, "a mask for a key that is matched by range"),
         })
     }
 

@@ -83,6 +83,26 @@ fn what_grows_without_end_is_refused() {
     );
     assert_eq!(check(&sized).0, 0, "{}", check(&sized).1);
 
+    // The same by type arguments.
+    let mut text = "struct g<T> { T a; T b; }\ntypedef bit<8> t0;\n".to_owned();
+    for at in 0..60 {
+        text.push_str(&format!("typedef g<t{at}> t{};\n", at + 1));
+    }
+    text.push_str("const t60 x = {...};\n");
+    let (errors, drawn) = check(&text);
+    assert!(errors > 0 && drawn.contains("too many fields"), "{drawn}");
+
+    // Unknown names and priorities without end: what is said of them does not take longer for each.
+    let text: String = (0..3_000).map(|at| format!("const bit<8> q{at} = u{at};\n")).collect();
+    assert!(check(&text).0 > 0);
+    let entries: String = (0..10_000).map(|at| format!("priority={at}: {at}: a();\n")).collect();
+    let text = format!(
+        "match_kind {{ ternary }} control c(in bit<32> x) {{ action a() {{ }}
+         table t {{ key = {{ x: ternary; }} actions = {{ a; }} default_action = a; largest_priority_wins = false; entries = {{ {entries} }} }}
+         apply {{ t.apply(); }} }}\n"
+    );
+    assert_eq!(check(&text).0, 0, "{}", check(&text).1);
+
     // Numbers that square at each step.
     let mut text = "const int n0 = 3;\n".to_owned();
     for at in 0..60 {

@@ -66,7 +66,7 @@ pub fn from_source<'a>(program: &'a Program, typed: &Typed<'a>, diagnostics: &mu
         instances: &instances,
         arch,
         symbols: Symbols::default(),
-        specs: Specs { instances: &instances, info: None, depth: 0 },
+        specs: Specs { instances: &instances, info: None, depth: 0, bound: Vec::new() },
         out: P4Info::default(),
         problems: Vec::new(),
         profile_tables: HashMap::new(),

@@ -1,8 +1,8 @@
 //! Types of the source, as P4Info describes them.
 
-use barewire_p4_source::ast::Annotation;
+use barewire_p4_source::ast::{self, Annotation};
 use barewire_p4_source::instances::{InstanceId, Instances, external_name};
-use barewire_p4_source::types::ty::{Aggregate, EnumId, NewtypeId, StructId, Type, TypeId};
+use barewire_p4_source::types::ty::{Aggregate, EnumId, NewtypeId, StructId, Type, TypeId, TypeVar};
 use barewire_p4_source::types::value::Value;
 use num_bigint::BigInt;
 
@@ -23,6 +23,8 @@ pub struct Specs<'i, 'a, 't> {
     pub info: Option<P4TypeInfo>,
     /// Types in types, now.
     pub depth: u32,
+    /// Type parameters of the structs that are being told, and what they are.
+    pub bound: Vec<(TypeVar, TypeId)>,
 }
 
 /// How deep types may stand in types.
@@ -58,6 +60,50 @@ impl<'a> Specs<'_, 'a, '_> {
     fn enum_name(&self, id: EnumId) -> String {
         let info = &self.instances.typed.enums[id.index()];
         plain(external_name(&info.decl.annotations, &info.name))
+    }
+
+    /// The name of a struct with its type arguments: behind its own, unless `@name` gives it one.
+    fn specialized_name(&self, within: Option<InstanceId>, id: StructId, args: &[TypeId]) -> String {
+        let mut name = self.struct_name(id);
+        let given = ast::annotation(&self.instances.typed.structs[id.index()].decl.annotations, "name");
+        if given.is_none() {
+            for &arg in args {
+                name = format!("{name}_{}", self.argument_name(within, arg, 0));
+            }
+        }
+        name
+    }
+
+    fn argument_name(&self, within: Option<InstanceId>, ty: TypeId, depth: u32) -> String {
+        let typed = self.instances.typed;
+        let ty = self.bound_type(within, ty);
+        match typed.types.get(ty) {
+            _ if depth > MAX_DEPTH => String::new(),
+            Type::Struct(id, args) => {
+                args.iter().fold(typed.structs[id.index()].name.to_string(), |name, &arg| {
+                    format!("{name}_{}", self.argument_name(within, arg, depth + 1))
+                })
+            }
+            Type::Enum(id) => typed.enums[id.index()].name.to_string(),
+            Type::Newtype(id) => typed.newtypes[id.index()].name.to_string(),
+            Type::Tuple(parts) => parts.iter().fold("tuple".to_owned(), |name, &part| {
+                format!("{name}_{}", self.argument_name(within, part, depth + 1))
+            }),
+            _ => typed.show(ty).replace(['<', '>', ' '], "").replace([',', '.'], "_"),
+        }
+    }
+
+    /// A type parameter of a control, or of a struct that is being told, is what it is here.
+    fn bound_type(&self, within: Option<InstanceId>, ty: TypeId) -> TypeId {
+        let mut ty = self.instances.type_in(within, ty);
+        // A struct in itself, as an argument, binds its parameter again: the inner one is meant from the inside out.
+        let mut below = self.bound.len();
+        while let Type::Var(var) = self.instances.typed.types.get(ty) {
+            let Some(at) = self.bound[..below].iter().rposition(|(other, _)| other == var) else { break };
+            ty = self.instances.type_in(within, self.bound[at].1);
+            below = at;
+        }
+        ty
     }
 
     fn newtype_name(&self, id: NewtypeId) -> String {
@@ -141,7 +187,7 @@ impl<'a> Specs<'_, 'a, '_> {
 
     fn kind(&mut self, within: Option<InstanceId>, ty: TypeId) -> Option<DataTypeKind> {
         let typed = self.instances.typed;
-        let ty = self.instances.type_in(within, ty);
+        let ty = self.bound_type(within, ty);
         self.open();
         let bits = |kind| {
             Some(DataTypeKind::Bitstring(P4BitstringLikeTypeSpec {
@@ -176,10 +222,13 @@ impl<'a> Specs<'_, 'a, '_> {
                 self.new_type(within, *id, &name);
                 Some(DataTypeKind::NewType(named(name)))
             }
-            Type::Struct(id, _) => {
-                let name = self.struct_name(*id);
+            Type::Struct(id, args) => {
+                let name = self.specialized_name(within, *id, args);
                 let kind = typed.structs[id.index()].kind;
+                let around = self.bound.len();
+                self.bound.extend(typed.structs[id.index()].vars.iter().copied().zip(args.iter().copied()));
                 self.aggregate(within, *id, &name);
+                self.bound.truncate(around);
                 Some(match kind {
                     Aggregate::Struct => DataTypeKind::Struct(named(name)),
                     Aggregate::Header => DataTypeKind::Header(named(name)),

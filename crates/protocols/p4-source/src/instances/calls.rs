@@ -1,7 +1,8 @@
 //! The calls in a body, in the order of the text. What a condition that is known beforehand rules out is left out.
 
 use crate::ast::{
-    Block, DeclKind, Expr, ExprKind, ForCollection, State, Stmt, StmtKind, SwitchLabel, TransitionKind,
+    BinaryOp, Block, DeclKind, Expr, ExprKind, ForCollection, State, Stmt, StmtKind, SwitchLabel,
+    TransitionKind,
 };
 
 /// A call of a body.
@@ -140,6 +141,13 @@ impl<'a> Walk<'_, 'a> {
             | ExprKind::DontCare
             | ExprKind::Error => {}
             ExprKind::Member(of, _) | ExprKind::Unary(_, of) | ExprKind::Cast(_, of) => self.expr(of),
+            ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
+                self.expr(a);
+                // What a known left side decides is never looked at.
+                if (self.known)(a) != Some(*op == BinaryOp::Or) {
+                    self.expr(b);
+                }
+            }
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => {
                 self.expr(a);
                 self.expr(b);
@@ -156,8 +164,14 @@ impl<'a> Walk<'_, 'a> {
             }
             ExprKind::Conditional(condition, a, b) => {
                 self.expr(condition);
-                self.expr(a);
-                self.expr(b);
+                match (self.known)(condition) {
+                    Some(true) => self.expr(a),
+                    Some(false) => self.expr(b),
+                    None => {
+                        self.expr(a);
+                        self.expr(b);
+                    }
+                }
             }
             ExprKind::Call(call) => {
                 self.expr(&call.callee);

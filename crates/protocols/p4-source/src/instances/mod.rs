@@ -6,18 +6,21 @@
 //! value                constants that the arguments of constructors decide
 //! names                names outside: `@name`, `outer.inner.table`, table keys
 //! calls                the calls in a body
+//! outside              each name outside is that of one thing
 //! ```
 //! The tree is what inlining yields: an instance of a control in a control is told with its own tables, actions and externs, each
 //! under its whole name. What no instance applies is not told.
 
 mod calls;
 mod names;
+mod outside;
 mod value;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 pub use calls::{CallSite, Walk};
 pub use names::{external_name, key_name};
+pub(crate) use outside::check as check_names;
 
 use crate::ast::{self, Annotation, Arg, Decl, DeclKind, Expr, ExprKind, NodeId, Program, PropertyKind};
 use crate::types::ty::{BlockId, ExternId, FnId, PackageId, TableId, Type, TypeId, TypeList, TypeVar};

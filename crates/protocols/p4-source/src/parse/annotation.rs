@@ -3,6 +3,7 @@ use super::{Parsed, Parser};
 use crate::ast::{Annotation, AnnotationBody, AnnotationToken, AnnotationTokenKind};
 use crate::diag::Diagnostic;
 use crate::lex::{self, LINE, Token, TokenKind};
+use crate::source::Span;
 
 impl Parser<'_> {
     /// `optAnnotations`
@@ -92,6 +93,45 @@ impl Parser<'_> {
         Ok(AnnotationBody::Expressions(self.comma_list(TokenKind::RBracket, true, Self::expr)?))
     }
 
+    /// `("uri", bit<W>)`, `("uri", string)` or the older `("uri", W)`.
+    fn check_translation(&mut self, annotation: &Annotation, tokens: &[AnnotationToken]) {
+        use AnnotationTokenKind::{Integer, String, Symbol, Word};
+        let is = |at: usize, kind: AnnotationTokenKind, text: &str| {
+            tokens.get(at).is_some_and(|t| t.kind == kind && (text.is_empty() || &*t.text == text))
+        };
+        // How many tokens are right.
+        let mut good = 0;
+        if is(0, String, "") {
+            good = if is(1, Symbol, ",") { 2 } else { 1 };
+        }
+        if good == 2 {
+            good = if is(2, Word, "bit") {
+                let rest = [(Symbol, "<"), (Integer, ""), (Symbol, ">")];
+                3 + rest.iter().enumerate().take_while(|(at, (kind, text))| is(3 + at, *kind, text)).count()
+            } else if is(2, Word, "string") || is(2, Integer, "") {
+                3
+            } else {
+                2
+            };
+        }
+        let complete = match good {
+            3 => !is(2, Word, "bit"),
+            6 => true,
+            _ => false,
+        };
+        if complete && good == tokens.len() {
+            return;
+        }
+        let end = Span { start: annotation.span.end.saturating_sub(1), ..annotation.span };
+        let (span, found) = match tokens.get(good) {
+            Some(token) => (token.span, format!("`{}`", token.text)),
+            None => (end, "`)`".to_owned()),
+        };
+        let error =
+            Diagnostic::error("syntax", span, format!("`@p4runtime_translation` goes on wrong at {found}"));
+        self.diags.push(error.help("it has an address and `bit<W>` or `string`: `(\"uri\", bit<32>)`"));
+    }
+
     /// Annotations whose form is laid down (by the language or by P4Runtime) and that cannot do without a body.
     fn check_annotation(&mut self, annotation: &Annotation) {
         let needs = match annotation.name.as_str() {
@@ -104,9 +144,9 @@ impl Parser<'_> {
         if annotation.name.as_str() == "name"
             && let AnnotationBody::Unstructured(tokens) = &annotation.body
         {
-            // Strings, with `++` between them.
+            // Strings, with `++` between them. What another expression is worth is not for the parser to say.
             let fits = |(i, t): &(usize, &AnnotationToken)| match i % 2 {
-                0 => t.kind == AnnotationTokenKind::String,
+                0 => t.kind != AnnotationTokenKind::Symbol,
                 _ => &*t.text == "++",
             };
             let wrong = tokens.iter().enumerate().find(|pair| !fits(pair));
@@ -114,6 +154,12 @@ impl Parser<'_> {
                 let message = format!("expected one string in `@name`, found `{}`", token.text);
                 self.diags.push(Diagnostic::error("syntax", token.span, message));
             }
+        }
+        if annotation.name.as_str() == "p4runtime_translation"
+            && let AnnotationBody::Unstructured(tokens) = &annotation.body
+            && !tokens.is_empty()
+        {
+            self.check_translation(annotation, tokens);
         }
         let empty = match &annotation.body {
             AnnotationBody::None => true,

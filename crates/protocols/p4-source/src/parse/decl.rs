@@ -3,7 +3,7 @@ use super::scope::What;
 use super::{Parsed, Parser};
 use crate::ast::{
     Action, Annotation, BlockType, Decl, DeclKind, Enum, Extern, Field, Function, Instance, Member, Method,
-    Prototype, Struct, StructKind, Type, TypeKind, Typedef, TypedefOf,
+    Prototype, Struct, StructKind, Type, Typedef, TypedefOf,
 };
 use crate::diag::{Diagnostic, nearest};
 use crate::lex::{Sym, TokenKind};
@@ -176,15 +176,7 @@ impl Parser<'_> {
         let token = self.token();
         let name = self.name()?;
         // An array of instances.
-        let ty = if self.kind() == TokenKind::LBracket {
-            self.advance();
-            let size = self.expr()?;
-            self.expect(TokenKind::RBracket)?;
-            let kind = TypeKind::Stack(Box::new(ty), Box::new(size));
-            Type { id: self.id(), span: start.to(self.previous()), kind }
-        } else {
-            ty
-        };
+        let ty = self.array_of(start, ty)?;
         let body = if self.accept(TokenKind::Assign) {
             self.expect(TokenKind::LBrace)?;
             self.scopes.enter();
@@ -320,8 +312,10 @@ impl Parser<'_> {
         let fields = self.items(TokenKind::RBrace, Self::recover_member, |p| {
             let start = p.span();
             let annotations = p.annotations()?;
+            let ty_start = p.span();
             let ty = p.type_ref()?;
             let name = p.name()?;
+            let ty = p.array_of(ty_start, ty)?;
             p.expect_semi()?;
             Ok(Field { id: p.id(), span: start.to(p.previous()), annotations, ty, name })
         });
@@ -367,10 +361,16 @@ impl Parser<'_> {
     fn typedef(&mut self) -> Parsed<Typedef> {
         let is_new = self.advance().kind == TokenKind::Type;
         let start = self.span();
-        let derived = matches!(
-            self.kind(),
-            TokenKind::Header | TokenKind::HeaderUnion | TokenKind::Struct | TokenKind::Enum | TokenKind::At
-        );
+        // Only `typedef` can declare the type that it names, too.
+        let derived = !is_new
+            && matches!(
+                self.kind(),
+                TokenKind::Header
+                    | TokenKind::HeaderUnion
+                    | TokenKind::Struct
+                    | TokenKind::Enum
+                    | TokenKind::At
+            );
         let of = if derived {
             let annotations = self.annotations()?;
             let kind = self.derived()?;
@@ -379,6 +379,10 @@ impl Parser<'_> {
             TypedefOf::Type(self.type_ref()?)
         };
         let (name, sym) = self.name_sym()?;
+        let of = match of {
+            TypedefOf::Type(ty) => TypedefOf::Type(self.array_of(start, ty)?),
+            declared => declared,
+        };
         self.scopes.declare(sym, What::Type);
         self.expect_semi()?;
         Ok(Typedef { is_new, of, name })

@@ -188,6 +188,7 @@ impl Parser<'_> {
     ) -> Parsed<Decl> {
         let token = self.token();
         let name = self.name()?;
+        let ty = self.array_of(ty.span, ty)?;
         let init = if self.accept(TokenKind::Assign) { Some(self.expr()?) } else { None };
         if token.kind == TokenKind::Ident {
             self.scopes.declare(token.text, What::Value);
@@ -207,6 +208,7 @@ impl Parser<'_> {
         let ty = self.type_ref()?;
         let token = self.token();
         let name = self.name()?;
+        let ty = self.array_of(ty.span, ty)?;
         self.expect(TokenKind::Assign)?;
         let value = self.expr()?;
         self.expect_semi()?;

@@ -423,7 +423,7 @@ fn annotations() {
     assert!(error("@pkginfo const bit<8> x = 1;").contains("`@pkginfo` needs"));
     let program = good("@name(\"a\" ++ \"b\") const bit<8> x = 1;");
     assert_eq!(program.decls[0].annotations[0].string().as_deref(), Some("ab"));
-    assert_eq!(error("@name(x) const bit<8> x = 1;"), "1:7 expected one string in `@name`, found `x`");
+    assert_eq!(error("@name(+) const bit<8> x = 1;"), "1:7 expected one string in `@name`, found `+`");
     assert_eq!(
         error("@name(\"a\", 1) const bit<8> x = 1;"),
         "1:10 expected one string in `@name`, found `,`"

@@ -69,7 +69,12 @@ impl Parser<'_> {
             }
             _ => self.named_type()?.kind,
         };
-        let mut ty = self.make_type(start, kind);
+        let ty = self.make_type(start, kind);
+        self.array_of(start, ty)
+    }
+
+    /// `[n]` behind a type, or behind the name that is declared with it.
+    pub(super) fn array_of(&mut self, start: Span, mut ty: Type) -> Parsed<Type> {
         let mut height = 0;
         while self.kind() == TokenKind::LBracket {
             height += 1;
@@ -225,9 +230,11 @@ impl Parser<'_> {
         if direction != Direction::None {
             self.advance();
         }
+        let ty_start = self.span();
         let ty = self.type_ref()?;
         let token = self.token();
         let name = self.name()?;
+        let ty = self.array_of(ty_start, ty)?;
         if token.kind == TokenKind::Ident {
             names.push(token);
         }

@@ -34,6 +34,7 @@ fn known(name: &str) -> Option<Body> {
 impl<'a> Checker<'a> {
     pub(super) fn check_annotations(&mut self, annotations: &'a [Annotation]) {
         for note in annotations {
+            self.structured(note);
             let Some(body) = known(&note.name.name) else { continue };
             if !matches!(note.body, AnnotationBody::None | AnnotationBody::Unstructured(_)) {
                 continue;
@@ -44,22 +45,50 @@ impl<'a> Checker<'a> {
             };
             let wrong = match body {
                 Body::Nothing if !tokens.is_empty() => Some("has no arguments"),
-                Body::String if !tokens.iter().any(|token| token.kind == AnnotationTokenKind::String) => {
-                    Some("has one string as its argument")
-                }
+                Body::String if note.string().is_none() => Some("has one string as its argument"),
                 Body::Pairs if tokens.is_empty() => Some("has arguments such as `name = \"…\"`"),
                 Body::Expressions if tokens.is_empty() => Some("has an argument"),
                 _ => None,
             };
             if let Some(wrong) = wrong {
+                let kind = match (body, note.name.as_str()) {
+                    (Body::String, "deprecated") => code::TYPE,
+                    (Body::String, "name" | "noWarn") => code::INVALID,
+                    _ => code::SYNTAX,
+                };
                 self.report_at(
                     Stage::List,
-                    Diagnostic::error(
-                        code::SYNTAX,
-                        note.span,
-                        format!("annotation `@{}` {wrong}", note.name),
-                    ),
+                    Diagnostic::error(kind, note.span, format!("annotation `@{}` {wrong}", note.name)),
                 );
+            }
+        }
+    }
+
+    /// `@x[…]`: constants without a width, truth values and strings (section 20.2).
+    fn structured(&mut self, note: &'a Annotation) {
+        let values: Vec<&'a ast::Expr> = match &note.body {
+            AnnotationBody::Expressions(list) => list.iter().collect(),
+            AnnotationBody::KeyValues(list) => list.iter().map(|pair| &pair.value).collect(),
+            _ => return,
+        };
+        for value in values {
+            if self.out.ty(value.id).is_some() {
+                continue;
+            }
+            let ty = self.expr(value);
+            let ty = self.resolve(ty);
+            if self.out.types.has_error(ty) {
+                continue;
+            }
+            if !matches!(ty, TypeId::INT | TypeId::BOOL | TypeId::STRING) {
+                let shown = self.show(ty);
+                let text = format!(
+                    "a value of `@{}[…]` is an `int`, a `bool` or a `string`, not `{shown}`",
+                    note.name
+                );
+                self.type_error(value.span, text);
+            } else if !self.is_known(value) {
+                self.type_error(value.span, "a value in brackets of an annotation is a constant");
             }
         }
     }

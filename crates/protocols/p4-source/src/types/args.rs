@@ -282,7 +282,9 @@ impl<'a> Checker<'a> {
             self.report(problem);
             return false;
         }
-        if kind == Kind::Function && self.is_object(ty) {
+        // An extern can be passed where there is no direction, a parser or control cannot (appendix F).
+        let passed = formal.direction == Direction::None && matches!(self.kind(ty), Type::Extern(..));
+        if kind == Kind::Function && self.is_object(ty) && !passed {
             let shown = self.show(ty);
             self.type_error(span, format!("`{shown}` cannot be a type argument"));
             return false;

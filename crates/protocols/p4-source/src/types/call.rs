@@ -374,6 +374,10 @@ impl<'a> Checker<'a> {
             self.args_only(&call.args);
             return TypeId::ERROR;
         }
+        if !call.type_args.is_empty() && !matches!(self.kind(of), Type::Extern(..)) {
+            self.args_only(&call.args);
+            return self.type_error(expr.span, format!("`{name}` has no type parameters"));
+        }
         match self.kind(of).clone() {
             Type::Extern(id, args) => self.call_method(expr, call, base, (id, args), name),
             Type::Block(id, _) if name.as_str() == "apply" => {

@@ -11,7 +11,7 @@ use num_traits::{One as _, Signed as _, Zero as _};
 use super::ty::{Type, TypeId};
 use super::value::{self, Value};
 use super::{Callee, Checker, MemberRef, Stage, SymbolKind, code};
-use crate::ast::{BinaryOp, Direction, Expr, ExprKind, UnaryOp};
+use crate::ast::{BinaryOp, Direction, Expr, ExprKind, TypeKind, UnaryOp};
 use crate::diag::Diagnostic;
 
 /// Numbers without a width grow up to this many bits.
@@ -22,6 +22,16 @@ const MAX_STRING: usize = 1 << 16;
 impl<'a> Checker<'a> {
     /// The number of a constant expression; says so if there is none.
     pub(super) fn constant_int(&mut self, expr: &'a Expr, what: &str) -> Option<BigInt> {
+        self.constant_int_or(expr, what, (Stage::Types, code::TYPE))
+    }
+
+    /// The same, with what it is when there is none.
+    pub(super) fn constant_int_or(
+        &mut self,
+        expr: &'a Expr,
+        what: &str,
+        (stage, kind): (Stage, &'static str),
+    ) -> Option<BigInt> {
         let ty = self.expr(expr);
         let ty = self.resolve(ty);
         let number = match self.out.types.get(ty) {
@@ -32,16 +42,18 @@ impl<'a> Checker<'a> {
         };
         if !number {
             let shown = self.show(ty);
-            self.type_error(expr.span, format!("{what} is a number, not `{shown}`"));
+            let text = format!("{what} is a number, not `{shown}`");
+            self.report_at(stage, Diagnostic::error(kind, expr.span, text));
             return None;
         }
         let value = self.fold(expr);
         match value.as_ref().and_then(Value::as_int) {
             Some(number) => Some(number.clone()),
             None => {
-                self.report(
+                self.report_at(
+                    stage,
                     Diagnostic::error(
-                        code::TYPE,
+                        kind,
                         expr.span,
                         format!("{what} is not known when the program is compiled"),
                     )
@@ -423,6 +435,28 @@ impl<'a> Checker<'a> {
                 _ => false,
             },
             ExprKind::DontCare => false,
+        }
+    }
+
+    /// Is the value known from its text and that of constants alone?
+    pub(super) fn is_early(&self, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::String(_) => true,
+            ExprKind::Unary(_, operand) => self.is_early(operand),
+            ExprKind::Binary(_, left, right) => self.is_early(left) && self.is_early(right),
+            ExprKind::Cast(ty, operand) => {
+                matches!(ty.kind, TypeKind::Bit(_) | TypeKind::Int(_) | TypeKind::Integer | TypeKind::Bool)
+                    && self.is_early(operand)
+            }
+            ExprKind::Path { .. } => self.out.refers_to(expr.id).is_some_and(|symbol| {
+                symbol.kind == SymbolKind::Const
+                    && matches!(
+                        self.kind(symbol.ty),
+                        Type::Bit(_) | Type::Signed(_) | Type::Int | Type::Bool | Type::Str
+                    )
+                    && self.out.constants.contains_key(&symbol.node)
+            }),
+            _ => false,
         }
     }
 

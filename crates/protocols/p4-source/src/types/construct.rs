@@ -238,6 +238,45 @@ impl<'a> Checker<'a> {
         args.len() <= params.len() && params.iter().skip(args.len()).all(super::ParamInfo::may_miss)
     }
 
+    /// The package says what it wants: that is the place, unless it is one of ours.
+    fn say_at_package(&mut self, declared: &'a crate::ast::Decl, before: usize) {
+        let place = declared.name().map(|name| name.span).filter(|&place| !self.is_builtin(place));
+        let Some(place) = place else { return };
+        for (_, problem) in &mut self.problems[before..] {
+            if problem.message.starts_with("parameter `") || problem.message.starts_with("package `") {
+                for label in &mut problem.labels {
+                    label.primary = false;
+                }
+                problem
+                    .labels
+                    .insert(0, crate::diag::Label { span: place, text: String::new(), primary: true });
+            }
+        }
+    }
+
+    /// Does a type parameter stand in the types of parameters that nothing is given for, and in no other?
+    fn only_of_missing(&mut self, var: TypeVar, params: &[TypeId], sources: &[ArgSource]) -> bool {
+        let mut seen = false;
+        for (&ty, source) in params.iter().zip(sources) {
+            if self.mentions(ty, var) {
+                if *source != ArgSource::Missing {
+                    return false;
+                }
+                seen = true;
+            }
+        }
+        seen
+    }
+
+    fn mentions(&mut self, ty: TypeId, var: TypeVar) -> bool {
+        let mut found = false;
+        self.out.types.replace(ty, &mut |leaf| {
+            found |= *leaf == Type::Var(var);
+            None
+        });
+        found
+    }
+
     pub(super) fn construct_package(
         &mut self,
         node: NodeId,
@@ -249,6 +288,7 @@ impl<'a> Checker<'a> {
         let info = &self.out.packages[id.index()];
         let (name, vars, declared) = (info.name.clone(), info.vars.clone(), info.decl);
         let mut formals = Self::formals_of(&info.params);
+        let params: Vec<TypeId> = info.params.iter().map(|param| param.ty).collect();
         let defaults: Vec<Option<&'a Expr>> =
             info.params.iter().map(|param| param.decl.default.as_ref()).collect();
         let type_args: Vec<TypeId> = if list.len() == vars.len() {
@@ -261,28 +301,15 @@ impl<'a> Checker<'a> {
             formal.ty = self.open_type(ty);
         }
         let what = format!("package `{name}`");
+        let before = self.problems.len();
         let Some(sources) = self.assign_args(&what, span, &formals, args, Kind::Constructor) else {
+            self.say_at_package(declared, before);
             self.args_only(args);
             return TypeId::ERROR;
         };
         let before = self.problems.len();
         if !self.check_args(&what, &formals, args, &sources, Kind::Constructor) {
-            // The package says what it wants: that is the place, unless it is one of ours.
-            if let Some(place) =
-                declared.name().map(|name| name.span).filter(|&place| !self.is_builtin(place))
-            {
-                for (_, problem) in &mut self.problems[before..] {
-                    if problem.message.starts_with("parameter `") {
-                        for label in &mut problem.labels {
-                            label.primary = false;
-                        }
-                        problem.labels.insert(
-                            0,
-                            crate::diag::Label { span: place, text: String::new(), primary: true },
-                        );
-                    }
-                }
-            }
+            self.say_at_package(declared, before);
             return TypeId::ERROR;
         }
         for ((formal, source), default) in formals.iter().zip(&sources).zip(defaults) {
@@ -297,8 +324,15 @@ impl<'a> Checker<'a> {
         for (at, &open) in type_args.iter().enumerate() {
             let known = self.deep(open);
             let given = list.get(at).copied().unwrap_or(TypeId::ERROR);
-            let undecided = self.out.types.has_infer(known) && self.out.types.has_dont_care(given);
-            decided.push(if undecided { given } else { known });
+            let open = self.out.types.has_infer(known);
+            decided.push(if open && self.out.types.has_dont_care(given) {
+                given
+            } else if open && self.only_of_missing(vars[at], &params, &sources) {
+                // What nobody gives may be of any type (section 6.8.2).
+                TypeId::DONT_CARE
+            } else {
+                known
+            });
         }
         if !self.all_inferred(&what, span, &vars, &decided) {
             return TypeId::ERROR;

@@ -188,6 +188,7 @@ impl<'a> Checker<'a> {
                 false
             }
             ExprKind::List { items, rest } => {
+                self.dots_last(items);
                 if let Type::List(of) = self.kind(to).clone() {
                     let bad = items.iter().filter(|item| !self.expect(item, of)).count();
                     return bad == 0;
@@ -232,6 +233,8 @@ impl<'a> Checker<'a> {
                 self.fields_once(fields);
                 let members = self.fields_of(id, &args);
                 let mut good = true;
+                // What is wrong inside comes before what is wrong with the whole.
+                let mut unknown = Vec::new();
                 for field in fields {
                     match members.iter().find(|(name, _)| *name == field.key.name) {
                         Some(&(_, ty)) => good &= self.expect(&field.value, ty),
@@ -247,11 +250,12 @@ impl<'a> Checker<'a> {
                             if let Some(near) = near {
                                 problem = problem.help(format!("there is a `{near}`"));
                             }
-                            self.report(problem);
+                            unknown.push(problem);
                             good = false;
                         }
                     }
                 }
+                unknown.into_iter().for_each(|problem| self.report(problem));
                 let missing: Vec<(Name, TypeId)> = members
                     .into_iter()
                     .filter(|(name, _)| !fields.iter().any(|field| field.key.name == *name))

@@ -51,10 +51,11 @@ impl<'a> Checker<'a> {
                 }
             }
             (Some("packet_in"), "lookahead") => {
-                let result = self.out.calls.get(&expr.id).map(|info| info.type_args.clone());
-                let _ = result;
-                let ty = call.type_args.first().and_then(|arg| self.out.ty(arg.id)).unwrap_or(TypeId::ERROR);
-                if self.has_varbit(ty) {
+                let Some(arg) = call.type_args.first() else { return };
+                let ty = self.out.ty(arg.id).unwrap_or(TypeId::ERROR);
+                if ty == TypeId::VOID {
+                    self.type_error(arg.span, "`lookahead` reads something, not `void`");
+                } else if self.has_varbit(ty) {
                     let shown = self.show(ty);
                     self.type_error(
                         expr.span,

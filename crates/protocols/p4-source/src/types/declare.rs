@@ -195,7 +195,10 @@ impl<'a> Checker<'a> {
             self.set_type(param.id, ty);
             if let Some(default) = &param.default {
                 let ty = self.open_vars(ty);
-                self.expect(default, ty);
+                if self.expect(default, ty) && !self.is_known(default) {
+                    let text = format!("the default value of `{}` is no constant", param.name);
+                    self.type_error(default.span, text);
+                }
             }
             list.push(ParamInfo {
                 name: param.name.name.clone(),
@@ -206,6 +209,18 @@ impl<'a> Checker<'a> {
             });
         }
         list
+    }
+
+    /// Parameters that are given a value at run time, or those of an extern's constructor: parsers, controls and packages cannot
+    /// be that (section 7.2.11, appendix F).
+    pub(super) fn no_blocks(&mut self, stage: Stage, params: &[ParamInfo<'a>]) {
+        for param in params {
+            if matches!(self.kind(param.ty), Type::Block(..) | Type::Package(..)) {
+                let shown = self.show(param.ty);
+                let text = format!("parameter `{}` cannot be `{shown}`", param.name);
+                self.report_at(stage, Diagnostic::error(code::TYPE, param.decl.name.span, text));
+            }
+        }
     }
 
     /// Type parameters become something to infer: of a default value.
@@ -256,10 +271,17 @@ impl<'a> Checker<'a> {
         let result = if self.out.types.has_dont_care(result) {
             let span = proto.result.as_ref().map_or(proto.span, |ty| ty.span);
             self.type_error(span, "`_` cannot stand in the type of a result")
+        } else if matches!(kind, FnKind::Method | FnKind::AbstractMethod)
+            && matches!(result, TypeId::INT | TypeId::STRING)
+        {
+            let span = proto.result.as_ref().map_or(proto.span, |ty| ty.span);
+            let shown = self.show(result);
+            self.type_error(span, format!("a method cannot return `{shown}`: only constants are"))
         } else {
             result
         };
         let params = self.param_list(&proto.params);
+        self.no_blocks(Stage::Flow, &params);
         for param in &params {
             if self.scopes.last().is_some_and(|scope| scope.names.contains_key(&param.name)) {
                 self.report_at(
@@ -287,38 +309,10 @@ impl<'a> Checker<'a> {
             global: self.scopes.len() == 1,
         });
         if declare {
-            self.check_same_signature(id);
+            // Which of several a call means is asked where there is one (section 7.2.9.2).
             self.declare(&proto.name, SymbolKind::Function(id), TypeId::CALLABLE, node, annotations);
         }
         id
-    }
-
-    /// Two functions of one name differ in number or names of their parameters.
-    pub(super) fn check_same_signature(&mut self, id: FnId) {
-        let info = &self.out.functions[id.index()];
-        let Some(scope) = self.scopes.last() else { return };
-        let Some(others) = scope.names.get(&info.name) else { return };
-        let mine: Vec<&str> = info.params.iter().map(|param| &*param.name).collect();
-        let same = others.iter().find_map(|other| match self.symbol(*other).kind {
-            SymbolKind::Function(other) => {
-                let other = &self.out.functions[other.index()];
-                let theirs: Vec<&str> = other.params.iter().map(|param| &*param.name).collect();
-                (mine == theirs).then_some(other.span)
-            }
-            _ => None,
-        });
-        if let Some(first) = same {
-            let (name, span) = (info.name.clone(), info.span);
-            self.report_at(
-                Stage::List,
-                Diagnostic::error(
-                    code::DUPLICATE,
-                    span,
-                    format!("`{name}` with these parameters is declared twice"),
-                )
-                .label(first, "declared here before"),
-            );
-        }
     }
 
     pub(super) fn function(&mut self, decl: &'a Decl, it: &'a ast::Function) {
@@ -390,7 +384,16 @@ impl<'a> Checker<'a> {
             if matches!(self.kind(param.ty), Type::Extern(..)) {
                 self.type_error(param.decl.span, "the parameter of an action cannot be an extern object");
             }
+            if param.direction == Direction::None && param.ty == TypeId::INT {
+                let text = format!("parameter `{}` of an action needs a width", param.name);
+                self.report(
+                    Diagnostic::error(code::TYPE, param.decl.span, text)
+                        .note("an `int` is known when the program is compiled")
+                        .help("write one, such as `bit<32>`"),
+                );
+            }
         }
+        self.no_blocks(Stage::Flow, &params);
         let id = FnId(index(self.out.functions.len()));
         self.out.functions.push(FnInfo {
             kind: FnKind::Action,
@@ -446,6 +449,7 @@ impl<'a> Checker<'a> {
         self.out.symbols[symbol.index()].ty = of;
         self.set_type(decl.id, of);
         let params = self.param_list(&it.params);
+        self.no_blocks(Stage::Types, &params);
         self.out.blocks[id.index()].params = params;
         self.pop_scope();
         self.open.remove(&symbol);
@@ -588,10 +592,11 @@ impl<'a> Checker<'a> {
             let shown = self.show(size);
             self.type_error(it.size.span, format!("the size of a value set is a number, not `{shown}`"));
         } else if !self.is_known(&it.size) {
-            self.type_error(
+            self.report(Diagnostic::error(
+                code::EXPECTED,
                 it.size.span,
                 "the size of a value set is not known when the program is compiled",
-            );
+            ));
         } else {
             self.fold(&it.size);
         }

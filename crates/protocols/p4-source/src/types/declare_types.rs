@@ -32,6 +32,28 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Has a struct with type arguments more fields than there may be?
+    pub(super) fn too_many_fields(&mut self, ty: TypeId) -> bool {
+        self.field_count(ty) > MAX_FIELDS
+    }
+
+    /// How many fields a type has, those of structs in it one by one.
+    fn field_count(&mut self, ty: TypeId) -> u64 {
+        if let Some(&count) = self.facts.counts.get(&ty) {
+            return count;
+        }
+        let parts: Vec<TypeId> = match self.out.types.get(ty).clone() {
+            Type::Struct(id, args) => self.fields_of(id, &args).into_iter().map(|(_, ty)| ty).collect(),
+            _ => self.out.types.parts(ty),
+        };
+        let mut count = 1u64;
+        for part in parts {
+            count = count.saturating_add(self.field_count(part));
+        }
+        self.facts.counts.insert(ty, count);
+        count
+    }
+
     pub(super) fn extern_type(&mut self, decl: &'a Decl, it: &'a ast::Extern) {
         let id = ExternId(index(self.out.externs.len()));
         self.out.externs.push(ExternInfo {
@@ -187,6 +209,8 @@ impl<'a> Checker<'a> {
         let of = self.out.types.intern(Type::Enum(id));
         let symbol = self.declare(&it.name, SymbolKind::Enum(id), of, decl.id, &decl.annotations);
         self.open.insert(symbol);
+        // The braces are a scope (section 6.4.1): a value may name the members in front of it.
+        self.push_scope();
         let mut members: Vec<(ast::Name, Value)> = Vec::with_capacity(it.members.len());
         let mut seen: std::collections::HashMap<ast::Name, crate::source::Span> =
             std::collections::HashMap::new();
@@ -242,9 +266,16 @@ impl<'a> Checker<'a> {
                     }
                 }
             };
+            if let (Some(_), Some(number)) = (repr, value.as_int()) {
+                let number = Value::Member(id, number.clone());
+                let here = self.put(&member.name, SymbolKind::Const, of, member.id, &member.annotations);
+                self.out.symbols[here.index()].used = true;
+                self.out.constants.insert(member.id, number);
+            }
             self.set_type(member.id, of);
             members.push((member.name.name.clone(), value));
         }
+        self.pop_scope();
         self.out.enums[id.index()].members = members;
         self.open.remove(&symbol);
         of

@@ -1,12 +1,15 @@
 //! The entries that a table starts with: what they match, their actions, their priorities (specification, section 14.2.1.4).
 
+use std::collections::HashMap;
+
 use num_bigint::BigInt;
 use num_traits::{One as _, Signed as _};
 
 use super::flow::silenced;
 use super::ty::{TableId, TypeId};
+use super::value::Value;
 use super::{Checker, EntryInfo, Stage, code, warn};
-use crate::ast::{self, Expr, KeysetKind, Property, PropertyKind, Table};
+use crate::ast::{self, Expr, ExprKind, KeysetKind, Property, PropertyKind, Table};
 use crate::diag::Diagnostic;
 
 impl<'a> Checker<'a> {
@@ -35,6 +38,7 @@ impl<'a> Checker<'a> {
         for entry in entries {
             self.entry(table, property, entry, &keys);
         }
+        self.entries_once(entries, &keys);
         self.priorities(table, it, property, entries, &keys);
     }
 
@@ -93,6 +97,10 @@ impl<'a> Checker<'a> {
             );
             return;
         };
+        if let Some(note) = self.marked(&listed, "defaultonly") {
+            let text = format!("`{}` is for the default action only", reference.name);
+            self.report(Diagnostic::error(code::TYPE, reference.span, text).label(note, "says the list"));
+        }
         self.action_call(
             reference.id,
             &reference.name,
@@ -107,6 +115,60 @@ impl<'a> Checker<'a> {
             is_const: property.is_const || entry.is_const,
             entry,
         });
+    }
+
+    /// Where all keys are `exact` no two entries are alike (section 14.2.1.4.1).
+    fn entries_once(&mut self, entries: &'a [ast::Entry], keys: &[(TypeId, Option<u32>)]) {
+        let exact = |kind: &Option<u32>| {
+            kind.and_then(|at| self.out.match_kinds.get(at as usize)).is_some_and(|kind| &**kind == "exact")
+        };
+        if !keys.iter().all(|(_, kind)| exact(kind)) {
+            return;
+        }
+        let mut seen: HashMap<Vec<Value>, crate::source::Span> = HashMap::new();
+        for entry in entries {
+            let mut values = Vec::with_capacity(keys.len());
+            if !self.values_of(&entry.keyset, &mut values) || values.len() != keys.len() {
+                continue;
+            }
+            match seen.entry(values) {
+                std::collections::hash_map::Entry::Vacant(free) => {
+                    free.insert(entry.keyset.span);
+                }
+                std::collections::hash_map::Entry::Occupied(other) => {
+                    let first = *other.get();
+                    self.report_at(
+                        Stage::Flow,
+                        Diagnostic::error(code::KEYS, entry.keyset.span, "another entry has this key")
+                            .label(first, "the other one"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// The values of a key set that is made of single ones.
+    fn values_of(&mut self, keyset: &'a ast::Keyset, values: &mut Vec<Value>) -> bool {
+        match &keyset.kind {
+            KeysetKind::Value(Expr { kind: ExprKind::List { items, rest: None }, .. }) => {
+                items.iter().all(|item| match self.fold(item) {
+                    Some(value) => {
+                        values.push(value);
+                        true
+                    }
+                    None => false,
+                })
+            }
+            KeysetKind::Value(value) => match self.fold(value) {
+                Some(value) => {
+                    values.push(value);
+                    true
+                }
+                None => false,
+            },
+            KeysetKind::Tuple(parts) => parts.iter().all(|part| self.values_of(part, values)),
+            _ => false,
+        }
     }
 
     /// What a part of an entry may be, by the match kind of its key.
@@ -239,8 +301,11 @@ impl<'a> Checker<'a> {
             }
         }
         let quiet = |code: &str| silenced(&property.annotations, code);
+        let mut seen: HashMap<&BigInt, usize> = HashMap::new();
         for (at, number) in list.iter().enumerate() {
-            if let Some(first) = list[..at].iter().position(|other| other == number)
+            let first = seen.get(number).copied();
+            seen.entry(number).or_insert(at);
+            if let Some(first) = first
                 && !quiet(warn::DUPLICATE_PRIORITIES)
                 && at < 256
             {
@@ -267,9 +332,10 @@ impl<'a> Checker<'a> {
             }
         }
         if ranked {
+            let places: HashMap<ast::NodeId, &BigInt> =
+                entries.iter().map(|entry| entry.id).zip(&list).collect();
             for info in &mut self.out.tables[table.index()].entries {
-                let place = entries.iter().position(|entry| entry.id == info.entry.id);
-                info.priority = place.and_then(|at| list.get(at)).cloned();
+                info.priority = places.get(&info.entry.id).map(|&number| number.clone());
             }
         }
     }

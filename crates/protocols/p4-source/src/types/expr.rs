@@ -69,6 +69,7 @@ impl<'a> Checker<'a> {
             ExprKind::Cast(ty, operand) => self.cast(expr.span, ty, operand),
             ExprKind::Call(call) => self.call(expr, call),
             ExprKind::List { items, rest } => {
+                self.dots_last(items);
                 let parts: TypeList = items.iter().map(|item| self.expr(item)).collect();
                 if parts.iter().any(|&part| part == TypeId::VOID || part == TypeId::CALLABLE) {
                     return self.type_error(expr.span, "not everything in `{ … }` is a value");
@@ -88,6 +89,16 @@ impl<'a> Checker<'a> {
             ExprKind::Default => TypeId::DEFAULT,
             ExprKind::DontCare => self.type_error(expr.span, "`_` is no value"),
             ExprKind::Error => TypeId::ERROR,
+        }
+    }
+
+    /// `...` stands for the rest, so nothing is behind it.
+    pub(super) fn dots_last(&mut self, items: &'a [Expr]) {
+        for item in items.iter().filter(|item| matches!(item.kind, ExprKind::Default)) {
+            self.report_at(
+                Stage::Shape,
+                Diagnostic::error(code::INVALID, item.span, "`...` is the last element, or none"),
+            );
         }
     }
 
@@ -272,7 +283,7 @@ impl<'a> Checker<'a> {
 
     fn slice(&mut self, base: &'a Expr, high: &'a Expr, low: &'a Expr) -> TypeId {
         let of = self.sliced(base);
-        let bounds = (self.slice_bound(high), self.slice_bound(low));
+        let bounds = (self.slice_bound(high, (base, low)), self.slice_bound(low, (base, high)));
         let (Some(width), (Some(high_bit), Some(low_bit))) = (of, bounds) else { return TypeId::ERROR };
         if let Some(width) = width {
             for (at, bit) in [(high, high_bit), (low, low_bit)] {
@@ -286,18 +297,19 @@ impl<'a> Checker<'a> {
             }
         }
         if low_bit > high_bit {
-            return self.type_error(
-                high.span.to(low.span),
-                format!("the high bit stands first: `[{low_bit}:{high_bit}]`"),
-            );
+            let early = self.is_early(base) && self.is_early(high) && self.is_early(low);
+            let text = format!("the high bit stands first: `[{low_bit}:{high_bit}]`");
+            return self.constant_error(early, code::EXPECTED, high.span.to(low.span), text);
         }
         self.out.types.bit(high_bit - low_bit + 1)
     }
 
-    fn slice_bound(&mut self, bound: &'a Expr) -> Option<u32> {
+    fn slice_bound(&mut self, bound: &'a Expr, (base, other): (&'a Expr, &'a Expr)) -> Option<u32> {
         let number = self.constant_int(bound, "a bit of a slice")?;
         if number.is_negative() {
-            self.type_error(bound.span, format!("there is no bit {number}"));
+            self.expr(other);
+            let early = self.is_early(base) && self.is_early(bound) && self.is_early(other);
+            self.constant_error(early, code::EXPECTED, bound.span, format!("there is no bit {number}"));
             return None;
         }
         match number.to_u32().filter(|&bit| bit < MAX_WIDTH) {
@@ -418,9 +430,14 @@ impl<'a> Checker<'a> {
             return to;
         }
         let (shown, wanted) = (self.show(from), self.show(to));
-        let mut problem =
-            Diagnostic::error(code::TYPE, whole, format!("`{shown}` cannot be cast to `{wanted}`"))
-                .label(operand.span, format!("this is `{shown}`"));
+        let number = matches!(self.kind(from), Type::Int | Type::Bit(_) | Type::Signed(_));
+        let (stage, kind) = if to == TypeId::BOOL && number && self.is_early(operand) {
+            (Stage::Names, code::INVALID)
+        } else {
+            (Stage::Types, code::TYPE)
+        };
+        let mut problem = Diagnostic::error(kind, whole, format!("`{shown}` cannot be cast to `{wanted}`"))
+            .label(operand.span, format!("this is `{shown}`"));
         match (self.kind(from).clone(), self.kind(to).clone()) {
             (Type::Bit(_), Type::Signed(w)) => {
                 problem = problem.help(format!("change the width first: `(int<{w}>)(bit<{w}>) …`"));
@@ -431,7 +448,7 @@ impl<'a> Checker<'a> {
             (_, Type::Bool) => problem = problem.help("compare it with something, such as `!= 0`"),
             _ => {}
         }
-        self.report(problem);
+        self.report_at(stage, problem);
         TypeId::ERROR
     }
 

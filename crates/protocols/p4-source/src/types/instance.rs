@@ -120,6 +120,27 @@ impl<'a> Checker<'a> {
             .copied()
             .filter(|&method| self.out.functions[method.index()].kind == FnKind::AbstractMethod)
             .collect();
+        if abstracts.is_empty()
+            && let Some(first) = body.iter().find(|inner| matches!(inner.kind, DeclKind::Function(_)))
+        {
+            let declared = self.out.externs[id.index()].decl.name().map_or(Span::NONE, |name| name.span);
+            self.report(
+                Diagnostic::error(
+                    code::TYPE,
+                    it.name.span,
+                    format!("`{owner}` has no abstract methods to implement"),
+                )
+                .label(first.span, "implemented here")
+                .label(declared, "the extern"),
+            );
+            for inner in body {
+                if let DeclKind::Function(it) = &inner.kind {
+                    let notes = &inner.annotations;
+                    self.function_head(inner.id, notes, &it.proto, FnKind::Function, None, false);
+                }
+            }
+            return;
+        }
         let mut done: Vec<FnId> = Vec::new();
         self.push_scope();
         let before = self.this.replace((id, args.clone()));
@@ -164,7 +185,7 @@ impl<'a> Checker<'a> {
                     }
                     self.function_body(head, &function.proto, &function.body, Place::Method);
                     if let Some(method) = found {
-                        self.check_implements(method, head, &vars, &args, function.proto.span);
+                        self.check_implements(it, method, head, (&vars, &args), function.proto.span);
                     }
                 }
                 _ => self.declaration(inner),
@@ -192,10 +213,10 @@ impl<'a> Checker<'a> {
 
     fn check_implements(
         &mut self,
+        it: &'a ast::Instance,
         method: FnId,
         head: FnId,
-        vars: &[super::ty::TypeVar],
-        args: &[TypeId],
+        (vars, args): (&[super::ty::TypeVar], &[TypeId]),
         span: Span,
     ) {
         let theirs = self.out.functions[method.index()].clone();
@@ -219,16 +240,29 @@ impl<'a> Checker<'a> {
             self.report(
                 Diagnostic::error(
                     code::TYPE,
-                    span,
+                    it.name.span,
                     format!("`{}` does not have the type of the abstract method", ours.name),
                 )
-                .here(wrong)
+                .label(span, wrong)
                 .label(theirs.span, "the abstract method"),
             );
         }
     }
 
     pub(super) fn check_main(&mut self) {
+        if let Some(other) = self
+            .lookup("main", true)
+            .iter()
+            .copied()
+            .find(|&id| !matches!(self.symbol(id).kind, SymbolKind::Instance | SymbolKind::Function(_)))
+        {
+            let span = self.symbol(other).span;
+            self.report_at(
+                super::Stage::Flow,
+                Diagnostic::error(code::INVALID, span, "`main` is the instance of a package, nothing else")
+                    .help("give this another name"),
+            );
+        }
         let packages = self.out.packages.iter().any(|package| !self.is_builtin(package.decl.span));
         let included = !self.out.packages.is_empty();
         if self.out.main.is_none() && included && !packages {

@@ -74,6 +74,10 @@ pub mod code {
     pub const UNSUPPORTED: &str = "unsupported";
     /// More than a limit.
     pub const OVERLIMIT: &str = "overlimit";
+    /// Entries of a table that have the same key.
+    pub const KEYS: &str = "keys";
+    /// Something the language has, and the target cannot do.
+    pub const TARGET: &str = "target-error";
     /// The architecture does not fit.
     pub const MODEL: &str = "Target model error";
     /// Something without a value.
@@ -155,7 +159,12 @@ pub fn check<'a>(program: &'a ast::Program, map: &'a SourceMap, diagnostics: &mu
     checker.check_shape(program);
     checker.program(program);
     checker.warn_uninitialized(program);
-    checker.finish(&silence::Silence::of(program), diagnostics)
+    let before = diagnostics.error_count();
+    let typed = checker.finish(&silence::Silence::of(program), diagnostics);
+    if diagnostics.error_count() == before {
+        crate::instances::check_names(program, &typed, diagnostics);
+    }
+    typed
 }
 
 /// The name of the architecture that a program is for, by the package of its `main`.
@@ -191,6 +200,9 @@ pub fn require_architecture(typed: &Typed<'_>, wanted: &str, diagnostics: &mut D
             .help(format!("`#include <{wanted}.p4>` declares the package of {wanted}")),
     );
 }
+
+/// Messages after which unknown names come without a name that is near.
+const SUGGESTIONS: usize = 100;
 
 /// Where the checker is, as far as a rule cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,6 +274,8 @@ struct Facts {
     applied: HashSet<TableId>,
     /// How many fields each struct has, those of structs in it one by one.
     weights: Vec<u64>,
+    /// The same of types with type arguments, as far as it was asked.
+    counts: HashMap<TypeId, u64>,
     /// The expression of a key is at hand: it may apply another table.
     in_key: bool,
 }
@@ -455,8 +469,10 @@ impl<'a> Checker<'a> {
     /// Reports a name that is not declared.
     fn not_found(&mut self, name: &Ident) -> TypeId {
         let mut problem = Diagnostic::error(code::NOT_FOUND, name.span, format!("`{name}` is not declared"));
+        // Who has so many unknown names needs no advice for each.
+        let few = self.problems.len() < SUGGESTIONS;
         let names = self.scopes.iter().flat_map(|scope| scope.names.keys()).map(|name| &**name);
-        if let Some(near) = Self::nearest(&name.name, names) {
+        if let Some(near) = Self::nearest(&name.name, names.filter(|_| few)) {
             problem = problem.help(format!("there is a `{near}`"));
         } else if let Some(file) = declare::architecture_of(&name.name) {
             problem = problem.help(format!("`#include <{file}>` declares it"));
@@ -481,8 +497,17 @@ impl<'a> Checker<'a> {
         }
         if self.open.contains(&id) {
             let (name, first) = (self.symbol(id).name.clone(), self.symbol(id).span);
-            self.report(
-                Diagnostic::error(code::UNSUPPORTED, span, format!("`{name}` is used inside itself"))
+            // A function is known behind itself; a type is known in itself, and cannot be used there.
+            let (stage, kind) = match self.symbol(id).kind {
+                SymbolKind::Table(_) => (Stage::Types, code::TYPE),
+                SymbolKind::Function(of) if self.out.functions[of.index()].kind == FnKind::Function => {
+                    (Stage::Names, code::NOT_FOUND)
+                }
+                _ => (Stage::Types, code::UNSUPPORTED),
+            };
+            self.report_at(
+                stage,
+                Diagnostic::error(kind, span, format!("`{name}` is used inside itself"))
                     .label(first, "declared here")
                     .note("P4 has no recursion"),
             );

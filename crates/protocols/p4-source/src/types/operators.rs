@@ -4,7 +4,7 @@ use num_traits::{Signed as _, Zero as _};
 
 use super::ty::{Type, TypeId};
 use super::value::{MAX_WIDTH, Value};
-use super::{Checker, code, warn};
+use super::{Checker, Stage, code, warn};
 use crate::ast::{BinaryOp, Expr, UnaryOp};
 use crate::diag::Diagnostic;
 use crate::source::Span;
@@ -31,13 +31,33 @@ impl<'a> Checker<'a> {
             return ty;
         }
         let shown = self.show(ty);
+        let early = self.is_early(operand);
+        let width = op == UnaryOp::Complement && ty == TypeId::INT;
+        let (stage, kind) = match (early, width) {
+            (true, true) => (Stage::Names, code::INVALID),
+            (true, false) => (Stage::Names, code::EXPECTED),
+            (false, _) => (Stage::Types, code::TYPE),
+        };
         let mut problem =
-            Diagnostic::error(code::TYPE, whole, format!("`{}` cannot be applied to `{shown}`", op.text()))
+            Diagnostic::error(kind, whole, format!("`{}` cannot be applied to `{shown}`", op.text()))
                 .label(operand.span, format!("this is `{shown}`"));
-        if op == UnaryOp::Complement && ty == TypeId::INT {
+        if width {
             problem = problem.help("give the number a width, such as `8w5`");
         }
-        self.report(problem);
+        self.report_at(stage, problem);
+        TypeId::ERROR
+    }
+
+    /// Says what is wrong with a constant. Of one that is `early` it is said as such, before types are looked at.
+    pub(super) fn constant_error(
+        &mut self,
+        early: bool,
+        kind: &'static str,
+        span: Span,
+        text: impl Into<String>,
+    ) -> TypeId {
+        let (stage, kind) = if early { (Stage::Names, kind) } else { (Stage::Types, code::TYPE) };
+        self.report_at(stage, Diagnostic::error(kind, span, text));
         TypeId::ERROR
     }
 
@@ -159,16 +179,34 @@ impl<'a> Checker<'a> {
             if matches!(self.kind(ty), Type::Signed(_)) {
                 return self.type_error(whole, format!("`{}` has no signed operands", op.text()));
             }
+            let early = self.is_early(left) && self.is_early(right);
             for (operand, is_divisor) in [(left, false), (right, true)] {
                 if let Some(value) = self.fold_as(operand) {
-                    if is_divisor && value.is_zero() {
-                        return self.type_error(operand.span, "division by zero");
-                    }
-                    if value.is_negative() {
-                        return self
-                            .type_error(operand.span, format!("`{}` has no negative operands", op.text()));
-                    }
+                    let wrong = if is_divisor && value.is_zero() {
+                        "division by zero".to_owned()
+                    } else if value.is_negative() {
+                        format!("`{}` has no negative operands", op.text())
+                    } else {
+                        continue;
+                    };
+                    return self.constant_error(early, code::INVALID, operand.span, wrong);
                 }
+            }
+            // Only numbers known beforehand are divided (section 8.8); a power of two says a shift or a mask.
+            let shifts = self.fold_as(right).is_some_and(|by| by.magnitude().count_ones() == 1)
+                || self.fold_as(left).is_some_and(|of| of.is_zero());
+            let unknown = [left, right].into_iter().find(|operand| !self.is_known(operand));
+            if let Some(unknown) = unknown.filter(|_| !shifts) {
+                self.report_at(
+                    Stage::Flow,
+                    Diagnostic::error(
+                        code::INVALID,
+                        whole,
+                        format!("`{}` is computed when the program is compiled only", op.text()),
+                    )
+                    .label(unknown.span, "not known then")
+                    .help("divide by a power of two, or let a table say the result"),
+                );
             }
         }
         if compares { TypeId::BOOL } else { ty }
@@ -192,16 +230,21 @@ impl<'a> Checker<'a> {
             return self.type_error(left.span, format!("`{}` shifts numbers, not `{shown}`", op.text()));
         }
         let amount = self.fold_as(right);
-        let right_ok = match self.out.types.get(y) {
-            Type::Bit(_) => true,
-            Type::Int => true,
-            Type::Enum(id) => match self.out.enums[id.index()].repr {
-                Some(repr) if matches!(self.kind(repr), Type::Bit(_)) => {
-                    self.out.converted.insert(right.id, repr);
-                    true
+        let right_ok = match self.out.types.get(y).clone() {
+            Type::Bit(_) | Type::Int => true,
+            // What is not known might be negative.
+            Type::Signed(_) => self.is_known(right),
+            Type::Enum(id) => {
+                let repr = self.out.enums[id.index()].repr;
+                let signed = repr.is_some_and(|repr| matches!(self.kind(repr), Type::Signed(_)));
+                match repr {
+                    Some(repr) if !signed || self.is_known(right) => {
+                        self.out.converted.insert(right.id, repr);
+                        true
+                    }
+                    _ => false,
                 }
-                _ => false,
-            },
+            }
             _ => false,
         };
         if !right_ok {
@@ -218,7 +261,9 @@ impl<'a> Checker<'a> {
         }
         match &amount {
             Some(by) if by.is_negative() => {
-                return self.type_error(right.span, format!("cannot shift by {by}"));
+                let early = self.is_early(right);
+                let text = format!("cannot shift by {by}");
+                return self.constant_error(early, code::INVALID, right.span, text);
             }
             Some(by) if x == TypeId::INT && by.bits() > 11 && *by > MAX_WIDTH.into() => {
                 self.report(

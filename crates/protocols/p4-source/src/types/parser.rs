@@ -27,6 +27,10 @@ impl<'a> Checker<'a> {
         let params = self.out.blocks[id.index()].params.clone();
         self.declare_params(&params, false);
         for param in &constructor {
+            if matches!(self.kind(param.ty), Type::Package(..)) {
+                let text = format!("a {} has no package", kind.word());
+                self.type_error(param.decl.name.span, text);
+            }
             if let Type::Block(of, _) = self.kind(param.ty).clone()
                 && self.out.blocks[of.index()].kind != kind
             {
@@ -210,15 +214,8 @@ impl<'a> Checker<'a> {
     fn selectable(&self, ty: TypeId) -> bool {
         let plain = self.plain(ty);
         match self.kind(plain) {
-            Type::Error
-            | Type::Bit(_)
-            | Type::Signed(_)
-            | Type::Int
-            | Type::Bool
-            | Type::Enum(_)
-            | Type::ErrorCode
-            | Type::Var(_)
-            | Type::Varbit(_) => true,
+            // Section 13.6 lists them.
+            Type::Error | Type::Bit(_) | Type::Signed(_) | Type::Bool | Type::Enum(_) | Type::Var(_) => true,
             Type::Tuple(parts) | Type::Sequence(parts, _) => parts.iter().all(|&part| self.selectable(part)),
             _ => false,
         }
@@ -280,13 +277,12 @@ impl<'a> Checker<'a> {
                 good &= self.key_bound(high, *ty);
                 for bound in [low, high] {
                     if good && !self.is_known(bound) {
+                        // A range is what the target cannot do then (section 13.6).
+                        let range = matches!(keyset.kind, KeysetKind::Range(..));
+                        let kind = if range { code::TARGET } else { code::INVALID };
                         self.report_at(
                             Stage::Flow,
-                            Diagnostic::error(
-                                code::INVALID,
-                                bound.span,
-                                "a mask or range is made of constants",
-                            ),
+                            Diagnostic::error(kind, bound.span, "a mask or range is made of constants"),
                         );
                         good = false;
                     }

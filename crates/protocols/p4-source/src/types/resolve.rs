@@ -232,7 +232,13 @@ impl<'a> Checker<'a> {
                 if !self.fields_fit(id, &list, ty.span) {
                     return TypeId::ERROR;
                 }
-                Type::Struct(id, list)
+                let made = self.out.types.intern(Type::Struct(id, list));
+                if self.too_many_fields(made) {
+                    let text = format!("`{}` has too many fields with these arguments", name.name);
+                    self.report(Diagnostic::error(code::OVERLIMIT, ty.span, text));
+                    return TypeId::ERROR;
+                }
+                return made;
             }
             SymbolKind::Extern(id) => {
                 if !self.methods_fit(id, &list, ty.span) {
@@ -247,7 +253,7 @@ impl<'a> Checker<'a> {
         self.out.types.intern(specialized)
     }
 
-    /// A type argument: no object can be one.
+    /// A type argument: no parser, control or package can be one.
     pub(super) fn type_argument(&mut self, arg: &'a ast::Type) -> TypeId {
         let id = self.type_as(arg, Use::Result);
         if matches!(self.out.types.get(id), Type::Block(..) | Type::Package(..) | Type::Extern(..)) {
@@ -267,14 +273,9 @@ impl<'a> Checker<'a> {
             let ty = self.out.types.substitute(ty, &vars, args);
             if !self.field_ok(kind, ty) {
                 let shown = self.show(ty);
-                self.report(
-                    Diagnostic::error(
-                        code::TYPE,
-                        span,
-                        format!("field `{field}` of {} `{name}` cannot have the type `{shown}`", kind.word()),
-                    )
-                    .label(at, "the field"),
-                );
+                let text =
+                    format!("field `{field}` of {} `{name}` cannot have the type `{shown}`", kind.word());
+                self.report(Diagnostic::error(code::TYPE, at, text).label(span, "made so here"));
                 return false;
             }
         }
@@ -422,7 +423,6 @@ impl<'a> Checker<'a> {
             Type::Extern(..) => "an extern object",
             Type::Package(..) => "a package",
             Type::Void => "`void`",
-            Type::List(_) => "a list",
             _ => return None,
         };
         let shown = self.show(ty);
@@ -445,7 +445,8 @@ impl<'a> Checker<'a> {
 
     /// The width in `bit<W>`.
     fn width(&mut self, expr: &'a ast::Expr, whole: Span, signed: bool) -> Option<u32> {
-        let value = self.constant_int(expr, "the width of a type")?;
+        let none = (super::Stage::Names, code::EXPECTED);
+        let value = self.constant_int_or(expr, "the width of a type", none)?;
         if value.is_negative() {
             self.report_at(
                 super::Stage::Shape,
@@ -463,13 +464,11 @@ impl<'a> Checker<'a> {
         match value.to_u32().filter(|&width| width <= MAX_WIDTH) {
             Some(width) => Some(width),
             None => {
+                // More than a number of the compiler, or more than it computes with.
+                let kind = if value.to_i32().is_none() { code::OVERLIMIT } else { code::UNSUPPORTED };
                 self.report(
-                    Diagnostic::error(
-                        code::UNSUPPORTED,
-                        whole,
-                        format!("a type of {value} bits is too wide"),
-                    )
-                    .note(format!("{MAX_WIDTH} bits are the limit")),
+                    Diagnostic::error(kind, whole, format!("a type of {value} bits is too wide"))
+                        .note(format!("{MAX_WIDTH} bits are the limit")),
                 );
                 None
             }

@@ -49,7 +49,13 @@ impl<'a> Checker<'a> {
         let found =
             program.decls.iter().find(|decl| decl.name().is_some_and(|name| name.as_str() == "NoAction"));
         match found {
-            Some(Decl { kind: DeclKind::Action(_), .. }) => {}
+            Some(Decl { kind: DeclKind::Action(it), .. }) if it.params.is_empty() => {}
+            Some(Decl { kind: DeclKind::Action(it), .. }) => self.report_at(
+                Stage::Builtin,
+                Diagnostic::error(code::MODEL, it.name.span, "`NoAction` has parameters")
+                    .note("a table without `default_action` has it as its default")
+                    .help("`#include <core.p4>` declares it without any"),
+            ),
             Some(decl) => {
                 let span = decl.name().map_or(decl.span, |name| name.span);
                 self.report_at(
@@ -123,13 +129,6 @@ impl<'a> Checker<'a> {
                 for local in &it.locals {
                     self.shape_decl(local, In::Locals, tables);
                 }
-                if !it.states.iter().any(|state| state.name.as_str() == "start") {
-                    self.shape(Diagnostic::error(
-                        code::INVALID,
-                        it.head.name.span,
-                        format!("parser `{}` has no state `start`", it.head.name),
-                    ));
-                }
                 for state in &it.states {
                     if matches!(state.name.as_str(), "accept" | "reject") {
                         self.shape(Diagnostic::error(
@@ -142,6 +141,13 @@ impl<'a> Checker<'a> {
                         self.shape_stmt(stmt, In::State, tables);
                     }
                 }
+                if !it.states.iter().any(|state| state.name.as_str() == "start") {
+                    self.shape(Diagnostic::error(
+                        code::INVALID,
+                        it.head.name.span,
+                        format!("parser `{}` has no state `start`", it.head.name),
+                    ));
+                }
             }
             DeclKind::Control(it) => {
                 self.shape_params(&it.head.params, Of::Prototype);
@@ -152,10 +158,17 @@ impl<'a> Checker<'a> {
                 self.shape_block(&it.apply, In::Apply, tables);
             }
             DeclKind::Instance(it) => {
-                if matches!(place, In::Function | In::Action | In::State) {
+                if let Some(base) = base_type(&it.ty) {
+                    self.shape(
+                        Diagnostic::error(code::INVALID, base, "this type has no instances")
+                            .help("externs, parsers, controls and packages have"),
+                    );
+                }
+                if matches!(place, In::Function | In::Action | In::State | In::Apply) {
                     let place = match place {
                         In::Action => "an action",
                         In::State => "the state of a parser",
+                        In::Apply => "an `apply` block",
                         _ => "a function or method",
                     };
                     self.shape(
@@ -323,7 +336,6 @@ impl<'a> Checker<'a> {
     ) {
         let head = crate::source::Span { end: it.subject.span.end, ..whole };
         let mut default = None;
-        let mut labels: Vec<(&str, crate::source::Span)> = Vec::new();
         for case in &it.cases {
             match &case.label {
                 SwitchLabel::Default(span) => {
@@ -348,24 +360,20 @@ impl<'a> Checker<'a> {
                             .label(label.span, "this label is never looked at"),
                         );
                     }
-                    if let ExprKind::Path { name, .. } = &label.kind {
-                        if let Some((_, first)) = labels.iter().find(|(other, _)| *other == name.as_str()) {
-                            self.shape(
-                                Diagnostic::error(
-                                    code::INVALID,
-                                    label.span,
-                                    format!("label `{name}` stands twice"),
-                                )
-                                .label(*first, "here before"),
-                            );
-                        }
-                        labels.push((name.as_str(), label.span));
-                    }
                 }
             }
             if let Some(body) = &case.body {
                 self.shape_block(body, place, tables);
             }
         }
+    }
+}
+
+/// The place of a type that has no constructor, whatever is declared.
+fn base_type(ty: &ast::Type) -> Option<crate::source::Span> {
+    match &ty.kind {
+        ast::TypeKind::Name(_) | ast::TypeKind::Specialized(..) => None,
+        ast::TypeKind::Stack(of, _) => base_type(of),
+        _ => Some(ty.span),
     }
 }

@@ -226,9 +226,8 @@ impl<'a> Checker<'a> {
         let ty = self.expr(&it.subject);
         self.switch_subject = before;
         let ty = self.resolve(ty);
-        if matches!(self.context.place, Place::Action | Place::State) {
-            let place = if self.context.place == Place::Action { "an action" } else { "a parser" };
-            self.type_error(stmt.span, format!("`switch` cannot stand in {place}"));
+        if self.context.place == Place::State {
+            self.type_error(stmt.span, "`switch` cannot stand in a parser");
         }
         let table = match self.out.types.get(ty) {
             Type::ActionRun(table) => Some(*table),
@@ -250,22 +249,43 @@ impl<'a> Checker<'a> {
             self.type_error(it.subject.span, format!("`switch` cannot look at `{shown}`"));
         }
         let mut labels = HashSet::new();
+        let mut actions: Vec<(&str, crate::source::Span)> = Vec::new();
         for case in &it.cases {
             match &case.label {
                 SwitchLabel::Default(_) => {}
                 SwitchLabel::Value(label) => {
                     if let Some(table) = table {
+                        if let ExprKind::Path { name, .. } = &label.kind {
+                            if let Some((_, first)) =
+                                actions.iter().find(|(other, _)| *other == name.as_str())
+                            {
+                                let text = format!("label `{name}` stands twice");
+                                self.report_at(
+                                    Stage::Names,
+                                    Diagnostic::error(code::INVALID, label.span, text)
+                                        .label(*first, "here before"),
+                                );
+                            }
+                            actions.push((name.as_str(), label.span));
+                        }
                         self.action_label(table, label);
                     } else if usable {
                         let text = |shown: &str, wanted: &str| {
                             format!("`switch` looks at `{wanted}`, this label is `{shown}`")
                         };
-                        if self.expect_as(label, ty, &text) && ty != TypeId::ERROR {
+                        let before = self.problems.len();
+                        let fits = self.expect_as(label, ty, &text);
+                        if !fits {
+                            self.say_at_subject(&it.subject, label, before);
+                        } else if ty != TypeId::ERROR {
                             match self.fold(label) {
                                 Some(value) => {
                                     if !labels.insert(value) {
                                         let text = "an earlier label has this value";
-                                        self.report(Diagnostic::error(code::INVALID, label.span, text));
+                                        self.report_at(
+                                            Stage::Names,
+                                            Diagnostic::error(code::INVALID, label.span, text),
+                                        );
                                     }
                                 }
                                 None => {
@@ -281,6 +301,22 @@ impl<'a> Checker<'a> {
             }
             if let Some(body) = &case.body {
                 self.block(body);
+            }
+        }
+    }
+
+    /// What does not match is said where `switch` stands, with the label beside it.
+    fn say_at_subject(&mut self, subject: &'a Expr, label: &'a Expr, before: usize) {
+        if subject.span.file != label.span.file {
+            return;
+        }
+        for (_, problem) in &mut self.problems[before..] {
+            if problem.code == code::TYPE && problem.message.starts_with("`switch` looks at") {
+                for label in &mut problem.labels {
+                    label.primary = false;
+                }
+                let text = "looked at".to_owned();
+                problem.labels.insert(0, crate::diag::Label { span: subject.span, text, primary: true });
             }
         }
     }

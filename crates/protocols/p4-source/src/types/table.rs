@@ -29,11 +29,13 @@ impl<'a> Checker<'a> {
             decl,
         });
         let ty = self.out.types.intern(Type::Table(id));
+        let symbol = self.declare(&it.name, SymbolKind::Table(id), ty, decl.id, &decl.annotations);
+        self.open.insert(symbol);
         let context = Context { place: Place::Table, result: None, loops: 0 };
         let before = self.current_table.replace(id);
         self.inside(context, |this| this.properties(id, it));
         self.current_table = before;
-        self.declare(&it.name, SymbolKind::Table(id), ty, decl.id, &decl.annotations);
+        self.open.remove(&symbol);
     }
 
     pub(super) fn properties(&mut self, id: TableId, it: &'a Table) {
@@ -374,10 +376,20 @@ impl<'a> Checker<'a> {
             self.report(problem);
             return;
         };
+        if let Some(note) = self.marked(&listed, "tableonly") {
+            let text = format!("`{name}` is for entries only");
+            let problem = Diagnostic::error(code::TYPE, property.span, text).label(note, "says the list");
+            self.report_at(Stage::Flow, problem);
+        }
         self.action_call(value.id, name, value.span, action, (args, called), &listed);
         let info = &mut self.out.tables[table.index()];
         info.default_action = Some((action, Some(value)));
         info.default_is_const = property.is_const;
+    }
+
+    /// An annotation of an action in the list of a table.
+    pub(super) fn marked(&self, listed: &TableAction<'a>, name: &str) -> Option<Span> {
+        listed.listed.and_then(|listed| ast::annotation(&listed.annotations, name)).map(|note| note.span)
     }
 
     /// The call of an action by `default_action` or an entry: directed arguments as in the list, the others constants.
@@ -477,7 +489,7 @@ impl<'a> Checker<'a> {
         let name = property.name.as_str();
         match name {
             "size" => {
-                if let Some(size) = self.known_number(value, "the size of a table") {
+                if let Some(size) = self.known_number(value, "the size of a table", code::INVALID) {
                     self.out.tables[table.index()].size = size;
                 }
             }
@@ -487,7 +499,7 @@ impl<'a> Checker<'a> {
                 }
             }
             "priority_delta" => {
-                if let Some(Some(delta)) = self.known_number(value, "the distance of priorities")
+                if let Some(Some(delta)) = self.known_number(value, "the distance of priorities", code::TYPE)
                     && delta.as_int().is_some_and(|delta| !delta.is_positive())
                 {
                     self.type_error(value.span, "the distance of priorities is at least 1");
@@ -507,7 +519,12 @@ impl<'a> Checker<'a> {
     }
 
     /// A number that is known at the latest when the instance is made.
-    pub(super) fn known_number(&mut self, value: &'a Expr, what: &str) -> Option<Option<Value>> {
+    pub(super) fn known_number(
+        &mut self,
+        value: &'a Expr,
+        what: &str,
+        kind: &'static str,
+    ) -> Option<Option<Value>> {
         let ty = self.expr(value);
         let ty = self.resolve(ty);
         match self.out.types.get(ty) {
@@ -515,12 +532,14 @@ impl<'a> Checker<'a> {
             Type::Int | Type::Bit(_) | Type::Signed(_) => {}
             _ => {
                 let shown = self.show(ty);
-                self.type_error(value.span, format!("{what} is a number, not `{shown}`"));
+                let text = format!("{what} is a number, not `{shown}`");
+                self.report(Diagnostic::error(kind, value.span, text));
                 return None;
             }
         }
         if !self.is_known(value) {
-            self.type_error(value.span, format!("{what} is not known when the program is compiled"));
+            let text = format!("{what} is not known when the program is compiled");
+            self.report(Diagnostic::error(kind, value.span, text));
             return None;
         }
         Some(self.fold(value))

@@ -1,5 +1,5 @@
 // 10 a function does not call itself
 #include <core.p4>
 bit<8> f(in bit<8> a) {
-return f(a); //! unsupported
+return f(a); //! not-found
 }

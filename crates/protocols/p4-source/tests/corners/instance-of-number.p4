@@ -1,0 +1,2 @@
+// 11.3 numbers have no instances
+bit<32>() x; //! invalid

@@ -1,0 +1,2 @@
+// 18.2 a function may be called `main`
+void main() { }

@@ -1,0 +1,3 @@
+// 20.3.3 a name is a string
+@name(4) //! invalid
+void f() { }

@@ -1,0 +1,2 @@
+// 8.5 truth values are no numbers
+const bool b = +false; //! expected
