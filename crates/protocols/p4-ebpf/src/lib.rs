@@ -109,6 +109,11 @@ impl Reason {
             && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
+    /// Whether tc would make the clone for which a packet leaves XDP.
+    pub(crate) fn is_of_clones(&self) -> bool {
+        matches!(self, Reason::No(what) | Reason::Before(what) if *what == CLONES)
+    }
+
     /// A place in a packet that the verifier is not told of.
     pub(crate) const DEEP: Reason = Reason::No("headers deeper than 16 kB");
     /// The kernel took the tag out of the frame before tc.
@@ -121,6 +126,9 @@ impl Reason {
     pub(crate) const UNFINISHED: Reason =
         Reason::No("a TCP or UDP checksum's value, which may be unfinished at tc");
 }
+
+/// Why packets that are to be cloned leave XDP.
+pub(crate) const CLONES: &str = "clones, at XDP";
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,6 +191,8 @@ pub struct Compiled {
     pub rounds: bool,
     /// Clones of what came in are made in the kernel, at tc.
     pub clones: bool,
+    /// And nothing else goes to user space at tc that does not at XDP.
+    pub clones_alone: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -256,6 +266,9 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
     let (rounds, clones) = (rounds.is_some(), clones.is_some() && tc.is_ok());
+    let at_xdp = |path: &SlowPath| form.slow.iter().any(|known| known.reason == path.reason);
+    let of_tc = tc.as_ref().map_or(&[][..], |form| &form.slow);
+    let clones_alone = clones && of_tc.iter().all(|path| !path.reason.is_of_the_program() || at_xdp(path));
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
@@ -265,6 +278,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         not_back,
         rounds,
         clones,
+        clones_alone,
         registers,
         tc,
     })

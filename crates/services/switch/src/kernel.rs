@@ -18,7 +18,7 @@ use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
-use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
+use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, WANTS_CLONE, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
 use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
@@ -149,9 +149,9 @@ pub struct Kernel {
     mirror: Mirror,
     maps: Vec<Arc<Map>>,
     /// At XDP.
-    program: Program,
+    program: Arc<Program>,
     /// At tc; or why not.
-    tc: Result<Program, String>,
+    tc: Result<Arc<Program>, String>,
     /// Where it stands, or will.
     place: Place,
     /// Where it was asked to.
@@ -210,7 +210,7 @@ impl Kernel {
         let load = |kind, insns: &[Insn]| {
             let mut insns = insns.to_vec();
             bind_maps(&mut insns, &fds);
-            Program::load(kind, "barewire_p4", &insns)
+            Program::load(kind, "barewire_p4", &insns).map(Arc::new)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
         let tc = match &compiled.tc {
@@ -280,6 +280,28 @@ impl Kernel {
         self.trouble.as_deref()
     }
 
+    /// Registers begin with what a state has of them.
+    ///
+    /// # Errors
+    /// [`KernelError::Update`].
+    pub fn begin_registers(&mut self, state: &ProgramState) -> Result<(), KernelError> {
+        if !self.compiled.registers {
+            return Ok(());
+        }
+        for (map, registers) in self.compiled.shape.registers.iter().zip(&state.registers) {
+            let (map, name) = (&self.maps[*map], &self.compiled.maps[*map].name);
+            for (index, words) in registers.cells.chunks_exact(registers.words.max(1)).enumerate() {
+                if words.iter().all(|word| *word == 0) {
+                    continue;
+                }
+                let value: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let done = map.update(&(index as u32).to_ne_bytes(), &value);
+                done.map_err(|source| KernelError::Update { name: name.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Bring a write to the maps. What does not fit sends all packets to user space, where it is.
     ///
     /// # Errors
@@ -299,13 +321,11 @@ impl Kernel {
                 Ok(())
             }
             StateWrite::SetDefault { table, action } => {
-                mirror.set_default(*table, action.as_ref(), &mut ops);
-                Ok(())
+                mirror.set_default(*table, action.as_ref(), &mut ops)
             }
             StateWrite::InsertMember { profile, member, call }
             | StateWrite::ModifyMember { profile, member, call } => {
-                mirror.set_member(*profile, *member, call, &mut ops);
-                Ok(())
+                mirror.set_member(*profile, *member, call, &mut ops)
             }
             StateWrite::RemoveMember { profile, member } => {
                 mirror.remove_member(*profile, *member, &mut ops);
@@ -520,6 +540,11 @@ impl Kernel {
         self.statistic(TOO_LONG)
     }
 
+    /// Packets that it handed over at XDP because they are to be cloned.
+    pub fn want_clones(&self) -> u64 {
+        self.statistic(WANTS_CLONE)
+    }
+
     /// Packets that it handed over.
     pub fn handed_over(&self) -> u64 {
         self.statistic(1)
@@ -534,6 +559,11 @@ impl Kernel {
 
     fn write(&self, ops: &[MapOp]) -> Result<(), KernelError> {
         for op in ops {
+            if op.is_wait() {
+                let wait = |source| KernelError::Update { name: "membarrier(2)".to_owned(), source };
+                barewire_bpf::wait_for_programs().map_err(wait)?;
+                continue;
+            }
             let map = &self.maps[op.map];
             let done = match &op.value {
                 Some(value) => map.update(&op.key, value),
@@ -638,7 +668,15 @@ impl Kernel {
         self.at_place()?.test_run(bytes, repeat).map(|ran| ran.nanos)
     }
 
-    fn at_place(&self) -> io::Result<&Program> {
+    /// Runs of the program as it stands, for other threads than the one that writes to its maps.
+    ///
+    /// # Errors
+    /// It is to stand where it has no form.
+    pub fn runner(&self) -> io::Result<Arc<Program>> {
+        self.at_place().map(Arc::clone)
+    }
+
+    fn at_place(&self) -> io::Result<&Arc<Program>> {
         match (&self.place, &self.tc) {
             (Place::Xdp, _) => Ok(&self.program),
             (Place::Tc(_), Ok(program)) => Ok(program),

@@ -8,6 +8,7 @@ mod meters;
 mod rounds;
 mod sets;
 mod told;
+mod writes;
 
 use barewire_p4::ir::{Arch, CounterId, Program};
 use barewire_p4_ebpf::Refusal;
