@@ -36,7 +36,8 @@ impl Claim {
             })
         };
         let all = fs::read_dir("/proc").ok()?.flatten();
-        let pid = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).find(|pid| has(*pid))?;
+        let pid =
+            all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).find(|pid| has(*pid))?;
         let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         Some(format!("{} (pid {pid})", command.trim()))
     }

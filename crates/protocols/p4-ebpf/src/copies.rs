@@ -245,6 +245,10 @@ pub(crate) fn made_here(program: &Program, target: &Target) -> Option<Copies> {
 impl Gen<'_> {
     /// Whether a field may be written: a multicast group where copies are made here.
     pub fn may_write(&self, dst: &FieldRef) -> Made {
+        let refused = self.target.refused.iter().find(|(field, _)| dst.fixed() == Some(*field));
+        if let Some((_, why)) = refused {
+            return Err(Reason::No(why));
+        }
         match (dst.fixed(), self.target.mcast_grp) {
             (Some(field), Some(group)) if field == group && self.copies.is_none() => {
                 Err(Reason::No(differ(self.program, self.target).err().unwrap_or("multicast")))

@@ -539,6 +539,13 @@ impl Shape {
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
+    /// With a context for packets that user space takes in a later round, for which this only says how long they were.
+    pub fn add_later(&mut self) {
+        self.again = Some(AgainShape { at: self.vector_bytes, words: 1, programs: None, mirrors: None });
+        self.vector_bytes += 8 * (again::KEPT + 1);
+        self.maps[fixed::VECTOR].value = self.vector_bytes;
+    }
+
     /// With maps for the copies of multicast groups.
     pub fn add_groups(&mut self) {
         let inner = Some(Box::new(map("copies", MapKind::DevMap, 4, 4, MAX_COPIES)));

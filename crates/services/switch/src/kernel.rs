@@ -320,9 +320,7 @@ impl Kernel {
                 mirror.clear(*table, &mut ops);
                 Ok(())
             }
-            StateWrite::SetDefault { table, action } => {
-                mirror.set_default(*table, action.as_ref(), &mut ops)
-            }
+            StateWrite::SetDefault { table, action } => mirror.set_default(*table, action.as_ref(), &mut ops),
             StateWrite::InsertMember { profile, member, call }
             | StateWrite::ModifyMember { profile, member, call } => {
                 mirror.set_member(*profile, *member, call, &mut ops)

@@ -198,7 +198,11 @@ impl Mirror {
         }
         if handle < self.handles(table) {
             for (map, bytes) in [(shape.direct, 16), (shape.hits, 8)] {
-                out.extend(map.map(|map| MapOp { map, key: word32(handle + 1), value: Some(vec![0; bytes]) }));
+                out.extend(map.map(|map| MapOp {
+                    map,
+                    key: word32(handle + 1),
+                    value: Some(vec![0; bytes]),
+                }));
             }
             if let Some(meter) = self.program.tables[table.at()].meter {
                 out.push(self.meter_op(meter, handle + 1, None));

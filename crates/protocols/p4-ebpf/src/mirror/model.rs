@@ -44,9 +44,7 @@ fn program() -> Program {
         params: widths.iter().map(|&width| Param { name: String::new(), width }).collect(),
         body: Vec::new(),
     };
-    let source = || {
-        KeySource::Field(FieldRef { header: HeaderRef::Header(HeaderId::from(0)), field: 0 })
-    };
+    let source = || KeySource::Field(FieldRef { header: HeaderRef::Header(HeaderId::from(0)), field: 0 });
     let key = |kinds: &[(MatchKind, u32)]| {
         let field = |&(kind, width): &(MatchKind, u32)| KeyField {
             name: String::new(),
@@ -165,7 +163,11 @@ impl World {
                 Some(Step::Wait) => {}
                 Some(Step::Put(map, key, value)) => {
                     let (spec, own) = (&self.mirror.shape.maps[map], &mut self.maps[map]);
-                    assert!(own.contains_key(&key) || own.len() < spec.entries as usize, "{} is full", spec.name);
+                    assert!(
+                        own.contains_key(&key) || own.len() < spec.entries as usize,
+                        "{} is full",
+                        spec.name
+                    );
                     own.insert(key, value);
                 }
                 Some(Step::Word(map, key, at, word)) => {
@@ -205,16 +207,16 @@ impl World {
             .iter()
             .filter(|(known, _)| bits(&known[4..], prefix(known)) == bits(&key[4..], prefix(known)))
             .max_by_key(|(known, _)| prefix(known))?;
-        Some(found.1.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).collect())
+        Some(
+            found.1.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).collect(),
+        )
     }
 
     /// A word of an array.
     fn load(&mut self, map: usize, index: u32, word: usize) -> u64 {
         self.pause();
         let value = self.maps[map].get(&index.to_ne_bytes().to_vec());
-        value.map_or(0, |value| {
-            u64::from_ne_bytes(value[8 * word..8 * word + 8].try_into().expect("eight"))
-        })
+        value.map_or(0, |value| u64::from_ne_bytes(value[8 * word..8 * word + 8].try_into().expect("eight")))
     }
 
     /// The record that a word finds; only those words of it that its action takes.
@@ -222,7 +224,9 @@ impl World {
         let Some(map) = records else { return vec![word] };
         let first = self.load(map, word as u32, 0);
         let mut seen = vec![first];
-        if let Some(action) = (first as u32 & (MEMBER - 1)).checked_sub(1).filter(|_| first as u32 & MEMBER == 0) {
+        if let Some(action) =
+            (first as u32 & (MEMBER - 1)).checked_sub(1).filter(|_| first as u32 & MEMBER == 0)
+        {
             let params = self.mirror.program.actions[action as usize].params.iter().map(|param| param.width);
             let words = arg_words(params).1;
             seen.extend((0..words as usize).map(|at| self.load(map, word as u32, 1 + at)));
@@ -321,7 +325,10 @@ impl World {
             })
         };
         let length = |params: &[MatchParam]| {
-            params.iter().map(|p| if let MatchParam::Lpm { prefix_len, .. } = p { *prefix_len } else { 0 }).sum::<u32>()
+            params
+                .iter()
+                .map(|p| if let MatchParam::Lpm { prefix_len, .. } = p { *prefix_len } else { 0 })
+                .sum::<u32>()
         };
         let found = state.entries[table]
             .iter()
@@ -346,7 +353,8 @@ impl World {
             _ => None,
         };
         let call = |call: &ActionCall, entry| {
-            let words = 1 + arg_words(self.mirror.program.actions[call.action.at()].params.iter().map(|p| p.width)).1;
+            let words =
+                1 + arg_words(self.mirror.program.actions[call.action.at()].params.iter().map(|p| p.width)).1;
             self.mirror.record(words, Some(&TableAction::Call(call.clone())), entry)
         };
         match (member, action) {
@@ -420,7 +428,8 @@ impl World {
                 let free = (0..SIZE).find(|handle| !handles.contains(handle));
                 let (key, priority) = (self.a_key(table), self.prng.below(3) as u32);
                 let priority = if table == TERNARY { priority } else { 0 };
-                let twice = state.entries[table].values().any(|(known, p, _)| *known == key && *p == priority);
+                let twice =
+                    state.entries[table].values().any(|(known, p, _)| *known == key && *p == priority);
                 let action = self.an_action(table, &state);
                 if let (Some(handle), Some(action), false) = (free, action, twice) {
                     let done = self.mirror.insert(id, handle, &key, priority, &action, &mut out);
@@ -429,7 +438,9 @@ impl World {
                 }
             }
             3..=5 => {
-                if let (Some(handle), Some(action)) = (some(&mut self.prng, &handles), self.an_action(table, &state)) {
+                if let (Some(handle), Some(action)) =
+                    (some(&mut self.prng, &handles), self.an_action(table, &state))
+                {
                     self.mirror.modify(id, handle, &action, &mut out).expect("it is there");
                     state.entries[table].get_mut(&handle).expect("it is there").2 = action;
                 }
@@ -456,17 +467,28 @@ impl World {
                 state.members.insert(member, call);
             }
             11 => {
-                let used: BTreeSet<u32> = state.groups.values().flatten().map(|(member, _)| *member).collect();
-                let named = |state: &State, of: &TableAction| state.entries[CHOSEN].values().any(|(_, _, a)| a == of);
+                let used: BTreeSet<u32> =
+                    state.groups.values().flatten().map(|(member, _)| *member).collect();
+                let named =
+                    |state: &State, of: &TableAction| state.entries[CHOSEN].values().any(|(_, _, a)| a == of);
                 let member = self.prng.below(4) as u32;
-                if !used.contains(&member) && !named(&state, &TableAction::Member(member)) && state.members.remove(&member).is_some() {
+                if !used.contains(&member)
+                    && !named(&state, &TableAction::Member(member))
+                    && state.members.remove(&member).is_some()
+                {
                     self.mirror.remove_member(profile, member, &mut out);
                 }
             }
             12 => {
                 let group = self.prng.below(2) as u32;
                 let all: Vec<u32> = state.members.keys().copied().collect();
-                let members: Vec<(u32, u32)> = all.into_iter().filter(|_| self.prng.chance(0.6)).collect::<Vec<_>>().into_iter().map(|member| (member, self.prng.below(3) as u32)).collect();
+                let members: Vec<(u32, u32)> = all
+                    .into_iter()
+                    .filter(|_| self.prng.chance(0.6))
+                    .collect::<Vec<_>>()
+                    .into_iter()
+                    .map(|member| (member, self.prng.below(3) as u32))
+                    .collect();
                 self.mirror.set_group(profile, group, &members, &mut out).expect("it fits");
                 state.groups.insert(group, members);
             }
@@ -515,7 +537,8 @@ fn packets_see_each_write_whole_or_not_at_all() {
             let got = world.packet(table, &key, hash);
             world.under_way = false;
             // What comes between the last step and the end of a write it may have seen, too.
-            let mut may: Vec<Seen> = world.seen.iter().map(|state| world.expected(state, table, &key, hash)).collect();
+            let mut may: Vec<Seen> =
+                world.seen.iter().map(|state| world.expected(state, table, &key, hash)).collect();
             may.extend(world.steps.iter().find_map(|step| match step {
                 Step::Done(state) => Some(world.expected(state, table, &key, hash)),
                 _ => None,
@@ -532,7 +555,8 @@ fn packets_see_each_write_whole_or_not_at_all() {
                     _ => None,
                 });
                 let whole = |call: &ActionCall| {
-                    let params = world.mirror.program.actions[call.action.at()].params.iter().map(|p| p.width);
+                    let params =
+                        world.mirror.program.actions[call.action.at()].params.iter().map(|p| p.width);
                     world.mirror.record(1 + arg_words(params).1, Some(&TableAction::Call(call.clone())), 0)
                 };
                 may.extend(members.chain(defaults).map(whole));
@@ -540,7 +564,10 @@ fn packets_see_each_write_whole_or_not_at_all() {
             }
             between += usize::from(may.len() > 1);
             packets += 1;
-            assert!(full || may.contains(&got), "seed {seed}, table {table}, key {key:?}: {got:x?}, not of {may:x?}");
+            assert!(
+                full || may.contains(&got),
+                "seed {seed}, table {table}, key {key:?}: {got:x?}, not of {may:x?}"
+            );
         }
     }
     assert!(between > packets / 10, "{between} of {packets} with writes under way");
@@ -595,7 +622,10 @@ fn groups_change_without_end() {
     let mut waits = 0;
     for round in 0..40_000_u32 {
         let mut out = Vec::new();
-        world.mirror.set_group(profile, round % 3, &[(round % 4, 1 + round % 16)], &mut out).expect("it fits");
+        world
+            .mirror
+            .set_group(profile, round % 3, &[(round % 4, 1 + round % 16)], &mut out)
+            .expect("it fits");
         waits += out.iter().filter(|op| op.is_wait()).count();
         world.queue(out, State::default());
         world.write_on(u64::MAX);

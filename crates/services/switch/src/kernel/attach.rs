@@ -106,7 +106,9 @@ fn claim(found: &Interface) -> Result<Claim, String> {
         Some(98) => match Holder::of_xdp(found.index) {
             Some(holder) => format!("another XDP program is attached to `{name}`: {holder}"),
             None => match Claim::holder(found.index) {
-                Some(who) => format!("another switch, or another port of this one, stands at `{name}`: {who}"),
+                Some(who) => {
+                    format!("another switch, or another port of this one, stands at `{name}`: {who}")
+                }
                 None => format!("another switch, or another port of this one, stands at `{name}`"),
             },
         },
@@ -401,9 +403,7 @@ impl Kernel {
                 (Place::Tc(_), Ok(program), Some(link)) => {
                     link.replace(program).map_err(|error| error.to_string())
                 }
-                (_, _, Some(link)) if same => {
-                    link.replace(&self.program).map_err(|error| error.to_string())
-                }
+                (_, _, Some(link)) if same => link.replace(&self.program).map_err(|error| error.to_string()),
                 // The old one stood at tc, where this one has no form.
                 _ => Interface::find(&attached.interface, &attached.interface)
                     .map_err(|error| error.to_string())

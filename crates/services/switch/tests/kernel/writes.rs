@@ -1,7 +1,7 @@
 //! Writes while packets are under way on another CPU.
 
 use super::*;
-use barewire_p4::ir::{ActionCall, ActionId};
+use barewire_p4::ir::ActionCall;
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use barewire_switch::control::link::Replica;
@@ -18,10 +18,9 @@ fn no_packet_sees_half_an_entry() {
     for tc in [false, true] {
         let [_, mut side] = both(&program, &at(tc));
         let control = side.switch().clone();
-        let pair = |value: u64| {
-            let action = program.actions.iter().position(|action| action.name.ends_with("set"));
-            let args = vec![value.into(), value.into()];
-            TableAction::Call(ActionCall { action: ActionId::from(action.expect("an action")), args })
+        let pair = |table, value: u64| {
+            let action = control.action_of(table, "set").expect("its action");
+            TableAction::Call(ActionCall { action, args: vec![value.into(), value.into()] })
         };
         let to = |last: u64| (0x0200_0000_0000 + last).into();
         let key = |name: &str, last: u64| match name {
@@ -29,13 +28,17 @@ fn no_packet_sees_half_an_entry() {
             "prefixes" => vec![MatchParam::Lpm { value: to(last), prefix_len: 48 }],
             _ => vec![MatchParam::Ternary { value: to(last), mask: ((1_u64 << 48) - 1).into() }],
         };
-        let tables = ["exacts", "prefixes", "masks"].map(|name| (name, control.table(name).expect("a table")));
+        let tables =
+            ["exacts", "prefixes", "masks"].map(|name| (name, control.table(name).expect("a table")));
         let defaults = control.table("defaults").expect("a table");
         // The packet finds the second entry of each table; the others come and go, and change.
         let mut entries = Vec::new();
         for (name, table) in tables {
             for last in 0..3 {
-                entries.push((table, control.add_entry(table, key(name, last), 0, pair(0)).expect("an entry")));
+                entries.push((
+                    table,
+                    control.add_entry(table, key(name, last), 0, pair(table, 0)).expect("an entry"),
+                ));
             }
         }
         let mut packet = vec![0_u8; 60];
@@ -57,14 +60,15 @@ fn no_packet_sees_half_an_entry() {
             while begin.elapsed() < Duration::from_secs(3) {
                 for (table, entry) in &entries {
                     writes += 1;
-                    control.modify_entry(*table, *entry, pair(writes)).expect("it is there");
+                    control.modify_entry(*table, *entry, pair(*table, writes)).expect("it is there");
                 }
-                control.set_default(defaults, pair(writes)).expect("a default");
+                control.set_default(defaults, pair(defaults, writes)).expect("a default");
                 for (at, (name, table)) in tables.into_iter().enumerate() {
                     let place = 3 * at + (writes as usize / 9) % 3;
                     control.delete_entry(table, entries[place].1).expect("it is there");
                     let last = place as u64 % 3;
-                    entries[place].1 = control.add_entry(table, key(name, last), 0, pair(writes)).expect("an entry");
+                    entries[place].1 =
+                        control.add_entry(table, key(name, last), 0, pair(table, writes)).expect("an entry");
                 }
                 side.apply();
             }

@@ -1,9 +1,9 @@
 //! The switch with its program in the kernel, between interfaces: packets that never leave it, packets that do, writes, program
 //! changes, interfaces that come and go.
 
+mod away;
 #[path = "../common/mod.rs"]
 mod common;
-mod away;
 mod rounds;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
@@ -581,7 +581,10 @@ fn a_filter_that_was_left_is_taken_away() {
         victim.kill().expect("SIGKILL");
         victim.wait().expect("it is gone");
         let Err(StartError::Control(why)) = second else { panic!("a second switch at one interface") };
-        assert!(why.to_string().contains("another switch, or another port of this one, stands at `s1`: "), "{why}");
+        assert!(
+            why.to_string().contains("another switch, or another port of this one, stands at `s1`: "),
+            "{why}"
+        );
         assert!(stood.contains("barewire_p4") && stood.contains("clsact"), "{stood}");
         assert!(filters().contains("barewire_p4"), "it stays");
         let server = start_at(ROUTER, HookChoice::Clsact).expect("a switch");
