@@ -27,7 +27,7 @@ struct headers_t {
     label_t    label;
 }
 
-parser IngressParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+parser InParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                      in psa_ingress_parser_input_metadata_t standard, in empty_t resubmitted, in empty_t recirculated) {
     state start {
         packet.extract(hdr.ethernet);
@@ -73,7 +73,7 @@ control TheIngress(inout headers_t hdr, inout metadata_t meta, in psa_ingress_in
     }
 }
 
-control IngressDeparser(packet_out packet, out empty_t cloned, out empty_t resubmitted, out empty_t normal,
+control InDeparser(packet_out packet, out empty_t cloned, out empty_t resubmitted, out empty_t normal,
                         inout headers_t hdr, in metadata_t meta, in psa_ingress_output_metadata_t standard) {
     apply {
         packet.emit(hdr.ethernet);
@@ -81,7 +81,7 @@ control IngressDeparser(packet_out packet, out empty_t cloned, out empty_t resub
     }
 }
 
-parser EgressParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
+parser OutParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
                     in psa_egress_parser_input_metadata_t standard, in empty_t normal, in empty_t of_ingress,
                     in empty_t of_egress) {
     state start {
@@ -113,7 +113,7 @@ control TheEgress(inout headers_t hdr, inout metadata_t meta, in psa_egress_inpu
     }
 }
 
-control EgressDeparser(packet_out packet, out empty_t cloned, out empty_t recirculated, inout headers_t hdr,
+control OutDeparser(packet_out packet, out empty_t cloned, out empty_t recirculated, inout headers_t hdr,
                        in metadata_t meta, in psa_egress_output_metadata_t standard,
                        in psa_egress_deparser_input_metadata_t deparsed) {
     InternetChecksum() sum;
@@ -127,6 +127,6 @@ control EgressDeparser(packet_out packet, out empty_t cloned, out empty_t recirc
     }
 }
 
-IngressPipeline(IngressParser(), TheIngress(), IngressDeparser()) before;
-EgressPipeline(EgressParser(), TheEgress(), EgressDeparser()) behind;
+IngressPipeline(InParser(), TheIngress(), InDeparser()) before;
+EgressPipeline(OutParser(), TheEgress(), OutDeparser()) behind;
 PSA_Switch(before, PacketReplicationEngine(), behind, BufferingQueueingEngine()) main;

@@ -8,7 +8,7 @@ use barewire_p4::ir::{
     NextNode, Node, NodeId, ParserOp, Pipeline, Program, Stmt, Written,
 };
 use num_traits::Zero;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a packet's copies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,6 +242,55 @@ pub(crate) fn made_here(program: &Program, target: &Target) -> Option<Copies> {
     differ(program, target).ok().filter(|_| any)
 }
 
+/// Values that an action assigns to what they were taken from, by their addresses: a structure that goes into a call and comes out again
+/// leaves most of its fields as they were.
+pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
+    fn field(expr: &Expr) -> Option<FieldId> {
+        match expr {
+            Expr::Field(field) => field.fixed(),
+            Expr::Wrap { value, .. } => field(value),
+            _ => None,
+        }
+    }
+    let mut found = BTreeSet::new();
+    for body in program.actions.iter().map(|action| &action.body) {
+        if body.iter().any(|stmt| matches!(stmt, Stmt::Jump(_) | Stmt::JumpUnless { .. })) {
+            continue;
+        }
+        // Each with what it is a copy of.
+        let mut copies: BTreeMap<FieldId, FieldId> = BTreeMap::new();
+        for stmt in body {
+            let copy = match stmt {
+                Stmt::Assign { dst, value } => {
+                    dst.fixed().zip(field(value)).map(|(to, from)| (to, from, value))
+                }
+                _ => None,
+            };
+            if let Some((to, from, value)) = copy
+                && copies.get(&from) == Some(&to)
+            {
+                found.insert(std::ptr::from_ref(value) as usize);
+                continue;
+            }
+            stmt.writes(&mut |written| {
+                let gone = match written {
+                    Written::Field(dst) => dst.fixed(),
+                    Written::Request(dst) => Some(dst),
+                    _ => None,
+                };
+                match gone {
+                    Some(gone) => copies.retain(|to, from| *to != gone && *from != gone),
+                    None => copies.clear(),
+                }
+            });
+            if let Some((to, from, _)) = copy.filter(|(to, from, _)| to != from) {
+                copies.insert(to, from);
+            }
+        }
+    }
+    found
+}
+
 impl Gen<'_> {
     /// Whether a field may be written: a multicast group where copies are made here.
     pub fn may_write(&self, dst: &FieldRef) -> Made {
@@ -262,6 +311,44 @@ impl Gen<'_> {
 mod tests {
     use super::*;
     use barewire_p4::ir::{ChecksumUnitId, Header, HeaderId, HeaderTypeId, StackId};
+
+    #[test]
+    fn what_comes_back_as_it_went_is_unchanged() {
+        let field = |at: u32| FieldId { header: HeaderId::from(0), field: at };
+        let copy = |to: u32, from: u32| Stmt::Assign {
+            dst: field(to).into(),
+            value: Expr::Field(field(from).into()),
+        };
+        let set = |to: u32| Stmt::Assign { dst: field(to).into(), value: Expr::Bool(true) };
+        // Statements, and which of them assign what is there.
+        let cases: [(Vec<Stmt>, &[usize]); 6] = [
+            (vec![copy(5, 0), copy(6, 1), copy(0, 5), copy(1, 6)], &[2, 3]),
+            (vec![copy(5, 0), set(5), copy(0, 5)], &[]),
+            (vec![copy(5, 0), set(0), copy(0, 5)], &[]),
+            (vec![copy(5, 0), copy(5, 1), copy(0, 5), copy(1, 5)], &[]),
+            (vec![copy(0, 5)], &[]),
+            (vec![copy(5, 0), Stmt::Jump(2), copy(0, 5)], &[]),
+        ];
+        for (body, expected) in cases {
+            let mut program = Program::empty();
+            program.actions.push(barewire_p4::ir::Action {
+                name: String::new(),
+                id: 0,
+                params: Vec::new(),
+                body,
+            });
+            let found = unchanged(&program);
+            let body = program.actions[0].body.iter().enumerate();
+            let at: Vec<usize> = body
+                .filter(|(_, stmt)| match stmt {
+                    Stmt::Assign { value, .. } => found.contains(&(std::ptr::from_ref(value) as usize)),
+                    _ => false,
+                })
+                .map(|(at, _)| at)
+                .collect();
+            assert_eq!(at, expected, "{:?}", program.actions[0].body);
+        }
+    }
 
     #[test]
     fn whole_headers_are_written_too() {

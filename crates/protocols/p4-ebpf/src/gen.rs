@@ -4,7 +4,7 @@
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
 use crate::again::Kind;
-use crate::copies::{Copies, made_here};
+use crate::copies::{Copies, made_here, unchanged};
 use crate::cuts::Plan;
 use crate::leave::GROUP;
 use crate::maps::{self, Shape, config, drop_reason, fixed};
@@ -15,6 +15,7 @@ use barewire_p4::chain::{Operand, Step};
 use barewire_p4::interp::CoreErrors;
 use barewire_p4::ir::{ActionId, FieldId, Program};
 use barewire_p4::phv::{Place, slot};
+use std::collections::BTreeSet;
 
 /// Where expressions are computed.
 pub(crate) const POOL: [Reg; 5] = [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4];
@@ -63,6 +64,8 @@ pub(crate) struct Gen<'p> {
     pub depth: u32,
     /// Packets may become longer.
     pub grows: bool,
+    /// Values that change nothing where they are assigned.
+    pub unchanged: BTreeSet<usize>,
     /// Packets may have a multicast group here, and how its copies differ.
     pub copies: Option<Copies>,
     pub slow: Vec<(SlowPath, Label)>,
@@ -87,6 +90,7 @@ impl<'p> Gen<'p> {
             cuts: None,
             depth: 0,
             grows: false,
+            unchanged: if target.refused.is_empty() { BTreeSet::new() } else { unchanged(program) },
             copies: made_here(program, target),
             shape,
             slow: Vec::new(),

@@ -216,7 +216,7 @@ impl Gen<'_> {
     }
 
     fn assign(&mut self, dst: &FieldRef, value: &Expr) -> Made {
-        if !is_nothing(value) {
+        if !is_nothing(value) && !self.unchanged.contains(&(std::ptr::from_ref(value) as usize)) {
             self.may_write(dst)?;
         }
         match self.header(&dst.header)? {

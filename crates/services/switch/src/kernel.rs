@@ -164,10 +164,8 @@ pub struct Kernel {
     ring: Option<RingReader>,
     /// Multicast groups with copies.
     groups: Groups,
-    /// How many elements each register array has.
-    register_sizes: Vec<u32>,
     /// What the kernel's registers held when they were lent.
-    lent: Vec<(RegisterId, u64, BigUint)>,
+    lent: Vec<Vec<u64>>,
     /// What has been added to the data path's counters so far.
     folded: HashMap<(usize, u32), [u64; 2]>,
     /// Which of the switch's programs this is.
@@ -235,7 +233,6 @@ impl Kernel {
                 .map_err(|source| KernelError::Map { name: spec.name.clone(), source })
         });
         let ring = ring.transpose()?;
-        let register_sizes = program.registers.iter().map(|register| register.size).collect();
         let mirror = Mirror::new(program, compiled.shape.clone());
         Ok(Kernel {
             compiled,
@@ -250,7 +247,6 @@ impl Kernel {
             attached: Vec::new(),
             ring,
             groups: Groups::default(),
-            register_sizes,
             lent: Vec::new(),
             folded: HashMap::new(),
             epoch: 0,
@@ -476,17 +472,16 @@ impl Kernel {
     /// a program whose registers are in the kernel, only those that are too long for an interface or whose headers are too deep, and
     /// all of them while a table is fuller than its maps.
     pub fn lend_registers(&mut self, state: &mut ProgramState) {
-        self.lent.clear();
         if !self.compiled.registers {
             return;
         }
-        for at in 0..self.register_sizes.len() {
-            let register = RegisterId::from(at);
-            for index in 0..u64::from(self.register_sizes[at]) {
-                if let Some(value) = self.register(register, index) {
-                    let _ = state.write_register(register, index..index + 1, &value);
-                    self.lent.push((register, index, value));
-                }
+        let maps = &self.compiled.shape.registers;
+        self.lent.resize_with(maps.len(), Vec::new);
+        for ((map, lent), registers) in maps.iter().zip(&mut self.lent).zip(&mut state.registers) {
+            lent.resize(registers.cells.len(), 0);
+            match self.maps[*map].read_array(lent) {
+                Ok(()) => registers.cells.copy_from_slice(lent),
+                Err(_) => lent.clear(),
             }
         }
     }
@@ -494,17 +489,19 @@ impl Kernel {
     /// Those packets are done: what they wrote goes to the kernel. A packet that the kernel had at the same time and that wrote the
     /// same element is the one of two writers that comes first.
     pub fn take_registers_back(&mut self, state: &mut ProgramState) {
-        let mut ops = Vec::new();
-        for (register, index, before) in std::mem::take(&mut self.lent) {
-            match state.read_register(register, index) {
-                Ok(value) if value != before => {
-                    self.mirror.set_register(register, index as u32, &value, &mut ops);
-                }
-                _ => {}
-            }
+        if !self.compiled.registers {
+            return;
         }
-        if let Err(error) = self.write(&ops) {
-            self.trouble.get_or_insert_with(|| error.to_string());
+        let maps = &self.compiled.shape.registers;
+        for ((map, lent), registers) in maps.iter().zip(&self.lent).zip(&state.registers) {
+            let words = registers.words.max(1);
+            let pairs = registers.cells.chunks_exact(words).zip(lent.chunks_exact(words));
+            for (index, (value, _)) in pairs.enumerate().filter(|(_, (now, before))| now != before) {
+                let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                if let Err(error) = self.maps[*map].update(&(index as u32).to_ne_bytes(), &bytes) {
+                    self.trouble.get_or_insert_with(|| error.to_string());
+                }
+            }
         }
     }
 
