@@ -1,6 +1,7 @@
 //! Multicast: whether a packet's copies are all the same, so that it goes through egress once and leaves many times.
 
 use crate::r#gen::{Gen, Made};
+use crate::stmt::is_nothing;
 use crate::{Reason, Target};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
@@ -242,8 +243,8 @@ pub(crate) fn made_here(program: &Program, target: &Target) -> Option<Copies> {
     differ(program, target).ok().filter(|_| any)
 }
 
-/// Values that an action assigns to what they were taken from, by their addresses: a structure that goes into a call and comes out again
-/// leaves most of its fields as they were.
+/// Values that an action assigns to what they were taken from, or that it made nothing before, by their addresses: a structure that goes
+/// into a call and comes out again leaves most of its fields as they were.
 pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
     fn field(expr: &Expr) -> Option<FieldId> {
         match expr {
@@ -259,6 +260,7 @@ pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
         }
         // Each with what it is a copy of.
         let mut copies: BTreeMap<FieldId, FieldId> = BTreeMap::new();
+        let mut nothing: BTreeSet<FieldId> = BTreeSet::new();
         for stmt in body {
             let copy = match stmt {
                 Stmt::Assign { dst, value } => {
@@ -272,6 +274,14 @@ pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
                 found.insert(std::ptr::from_ref(value) as usize);
                 continue;
             }
+            let is_zero = match (stmt, copy) {
+                (_, Some((_, from, value))) if nothing.contains(&from) => {
+                    found.insert(std::ptr::from_ref(value) as usize);
+                    true
+                }
+                (Stmt::Assign { value, .. }, _) => is_nothing(value),
+                _ => false,
+            };
             stmt.writes(&mut |written| {
                 let gone = match written {
                     Written::Field(dst) => dst.fixed(),
@@ -279,11 +289,19 @@ pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
                     _ => None,
                 };
                 match gone {
-                    Some(gone) => copies.retain(|to, from| *to != gone && *from != gone),
-                    None => copies.clear(),
+                    Some(gone) => {
+                        copies.retain(|to, from| *to != gone && *from != gone);
+                        nothing.remove(&gone);
+                    }
+                    None => {
+                        copies.clear();
+                        nothing.clear();
+                    }
                 }
             });
-            if let Some((to, from, _)) = copy.filter(|(to, from, _)| to != from) {
+            if let (Stmt::Assign { dst, .. }, true) = (stmt, is_zero) {
+                nothing.extend(dst.fixed());
+            } else if let Some((to, from, _)) = copy.filter(|(to, from, _)| to != from) {
                 copies.insert(to, from);
             }
         }
@@ -321,12 +339,15 @@ mod tests {
         };
         let set = |to: u32| Stmt::Assign { dst: field(to).into(), value: Expr::Bool(true) };
         // Statements, and which of them assign what is there.
-        let cases: [(Vec<Stmt>, &[usize]); 6] = [
+        let zero = |to: u32| Stmt::Assign { dst: field(to).into(), value: Expr::Bool(false) };
+        let cases: [(Vec<Stmt>, &[usize]); 8] = [
             (vec![copy(5, 0), copy(6, 1), copy(0, 5), copy(1, 6)], &[2, 3]),
             (vec![copy(5, 0), set(5), copy(0, 5)], &[]),
             (vec![copy(5, 0), set(0), copy(0, 5)], &[]),
-            (vec![copy(5, 0), copy(5, 1), copy(0, 5), copy(1, 5)], &[]),
+            (vec![copy(5, 0), copy(5, 1), copy(0, 5), copy(1, 5)], &[3]),
             (vec![copy(0, 5)], &[]),
+            (vec![copy(5, 0), zero(5), copy(0, 5), copy(6, 0)], &[2, 3]),
+            (vec![zero(5), set(5), copy(0, 5)], &[]),
             (vec![copy(5, 0), Stmt::Jump(2), copy(0, 5)], &[]),
         ];
         for (body, expected) in cases {

@@ -13,7 +13,7 @@ use barewire_p4::phv::{Place, slot};
 use num_traits::Zero;
 
 /// Whether it is 0, or false.
-fn is_nothing(value: &Expr) -> bool {
+pub(crate) fn is_nothing(value: &Expr) -> bool {
     match value {
         Expr::Int(value) => value.is_zero(),
         Expr::Bool(truth) => !truth,
