@@ -143,7 +143,7 @@ impl Filter {
     }
 
     /// Whether a filter of our name is in our place.
-    fn is_ours_there(&self) -> io::Result<bool> {
+    pub fn is_ours_there(&self) -> io::Result<bool> {
         let mut found = false;
         self.filters(INGRESS, &mut |handle, info, attributes| {
             let name =

@@ -25,6 +25,7 @@
 #![warn(missing_docs)]
 
 mod btf;
+mod claim;
 mod clsact;
 mod holder;
 mod link;
@@ -34,7 +35,9 @@ mod probe;
 mod program;
 mod ring;
 mod sys;
+mod wait;
 
+pub use claim::Claim;
 pub use clsact::remove_left;
 pub use holder::Holder;
 pub use link::{Hook, Link, XdpMode};
@@ -44,3 +47,4 @@ pub use probe::takes_redirected;
 pub use program::{Kind, LoadError, Program, TestRun, Verified};
 pub use ring::RingReader;
 pub use sys::{possible_cpus, raise_memlock};
+pub use wait::wait_for_programs;

@@ -75,6 +75,24 @@ impl Link {
         Ok(Link(Kind::Link(fd)))
     }
 
+    /// Whether it still is at its interface: one that left the network namespace, or went, has it no more.
+    pub fn is_alive(&self) -> bool {
+        /// Words of `struct bpf_link_info` up to the interface's number.
+        const WORDS: usize = 5;
+        let fd = match &self.0 {
+            Kind::Link(fd) => fd.as_raw_fd(),
+            Kind::Filter(filter) => return matches!(filter.is_ours_there(), Ok(true)),
+        };
+        let mut info = [0_u32; WORDS + 1];
+        let mut attr = sys::Info {
+            bpf_fd: fd as u32,
+            info_len: size_of_val(&info) as u32,
+            info: info.as_mut_ptr() as u64,
+        };
+        // SAFETY: the kernel writes at most `info_len` bytes to `info`. That it holds zeros asks for no further arrays.
+        unsafe { sys::bpf(sys::OBJ_GET_INFO_BY_FD, &mut attr) }.is_ok() && info[WORDS - 1] != 0
+    }
+
     /// Puts another program in the place of the one there, between two packets.
     ///
     /// # Errors

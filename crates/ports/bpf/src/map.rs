@@ -144,6 +144,66 @@ impl Map {
         }
     }
 
+    /// The first elements of an array, as many as the memory has room for, in their order; in few calls where the kernel reads many
+    /// at once.
+    ///
+    /// # Errors
+    /// The kernel's; `InvalidInput` when the map is no array of whole words, or has fewer elements.
+    pub fn read_array(&self, values: &mut [u64]) -> io::Result<()> {
+        /// Elements of a call.
+        const AT_ONCE: usize = 1024;
+        let words = self.value / 8;
+        if self.key != 4 || words == 0 || self.value != 8 * words || !values.len().is_multiple_of(words) {
+            return self.check(usize::MAX, None);
+        }
+        let mut keys = [0_u32; AT_ONCE];
+        let (mut rest, mut last) = (values, None::<u32>);
+        while !rest.is_empty() {
+            let mut next = 0_u32;
+            let mut attr = sys::MapBatch {
+                in_batch: last.as_ref().map_or(0, |last| std::ptr::from_ref(last) as u64),
+                out_batch: std::ptr::from_mut(&mut next) as u64,
+                keys: keys.as_mut_ptr() as u64,
+                values: rest.as_mut_ptr() as u64,
+                count: (rest.len() / words).min(AT_ONCE) as u32,
+                map_fd: self.fd.as_raw_fd() as u32,
+                elem_flags: 0,
+                flags: 0,
+            };
+            // SAFETY: the kernel reads a key of four bytes, and writes one and at most `count` keys and values of the map's sizes, for
+            // which there is room; all of it lives across the call.
+            match unsafe { sys::bpf(sys::MAP_LOOKUP_BATCH, &mut attr) } {
+                Ok(_) => {}
+                // These were the last.
+                Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+                // Kernels without batches.
+                Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | ENOTSUPP | libc::EOPNOTSUPP)) => {
+                    return self.read_one_by_one(last.map_or(0, |last| last + 1), words, rest);
+                }
+                Err(e) => return Err(e),
+            }
+            let got = attr.count as usize * words;
+            if got == 0 || got > rest.len() {
+                return self.check(usize::MAX, None);
+            }
+            (rest, last) = (&mut rest[got..], Some(next));
+        }
+        Ok(())
+    }
+
+    fn read_one_by_one(&self, from: u32, words: usize, values: &mut [u64]) -> io::Result<()> {
+        let mut bytes = vec![0; self.value];
+        for (index, value) in (from..).zip(values.chunks_exact_mut(words)) {
+            if !self.lookup_into(&index.to_ne_bytes(), &mut bytes)? {
+                return self.check(usize::MAX, None);
+            }
+            for (word, bytes) in value.iter_mut().zip(bytes.chunks_exact(8)) {
+                *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
+            }
+        }
+        Ok(())
+    }
+
     /// Each CPU's value of an element of a per-CPU map.
     ///
     /// # Errors
@@ -202,5 +262,48 @@ impl AsRawFd for Map {
 impl AsFd for Map {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_testing::Needs;
+
+    #[test]
+    fn arrays_are_read_whole() {
+        let spec = |value, entries| MapSpec {
+            name: "test".to_owned(),
+            kind: MapKind::Array,
+            key: 4,
+            value,
+            entries,
+            initial: Vec::new(),
+            lock: false,
+            inner: None,
+        };
+        let map = match Map::create(&spec(16, 2500)) {
+            Err(e) if e.raw_os_error() == Some(libc::EPERM) => {
+                return barewire_testing::skip(Needs::Root, "no map can be made".to_owned());
+            }
+            map => map.expect("a map"),
+        };
+        for index in 0..2500_u32 {
+            let value = [u64::from(index).to_ne_bytes(), (!u64::from(index)).to_ne_bytes()].concat();
+            map.update(&index.to_ne_bytes(), &value).expect("an element");
+        }
+        for count in [0, 1, 1023, 1024, 1025, 2499, 2500] {
+            let expected: Vec<u64> = (0..count).flat_map(|index| [index, !index]).collect();
+            let mut values = vec![7; 2 * count as usize];
+            map.read_array(&mut values).expect("they are there");
+            assert!(values == expected, "{count}");
+            values.fill(7);
+            map.read_one_by_one(0, 2, &mut values).expect("they are there");
+            assert!(values == expected, "{count}");
+        }
+        assert!(map.read_array(&mut [0; 5002]).is_err(), "there are not so many");
+        assert!(map.read_array(&mut [0; 3]).is_err(), "not whole elements");
+        let odd = Map::create(&spec(12, 4)).expect("a map");
+        assert!(odd.read_array(&mut [0; 4]).is_err(), "not whole words");
     }
 }

@@ -14,6 +14,7 @@ pub(crate) const PROG_TEST_RUN: libc::c_int = 10;
 pub(crate) const PROG_GET_FD_BY_ID: libc::c_int = 13;
 pub(crate) const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 pub(crate) const BTF_LOAD: libc::c_int = 18;
+pub(crate) const MAP_LOOKUP_BATCH: libc::c_int = 24;
 pub(crate) const MAP_UPDATE_BATCH: libc::c_int = 26;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
 pub(crate) const LINK_UPDATE: libc::c_int = 29;

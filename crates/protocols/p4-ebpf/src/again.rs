@@ -207,6 +207,38 @@ impl Gen<'_> {
         self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, asked, other);
     }
 
+    /// Where later rounds are user space's alone.
+    fn later(&self) -> Option<AgainShape> {
+        self.shape.again.filter(|_| self.target.between().is_some())
+    }
+
+    /// Every packet that comes is a new one.
+    pub fn first_round(&mut self) {
+        if let Some(shape) = self.later() {
+            self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 0);
+        }
+    }
+
+    /// A packet for the port by which it comes in again goes to user space with what it is now.
+    pub fn leave_again(&mut self) {
+        let (Some(shape), Some(port)) = (self.later(), self.target.recirculate_port) else { return };
+        let (kept, len) = (self.shape.result as i16 + 16, self.slot(slot::PACKET_LEN));
+        let leaves = self.asm.label();
+        self.asm.load(Size::D, Reg::R0, VECTOR, kept);
+        self.asm.constant(Reg::R1, u64::from(port));
+        self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R0, Reg::R1, leaves);
+        let head = shape.word(again::HEAD);
+        self.asm.store_imm(Size::W, VECTOR, head, 0);
+        self.asm.store_imm(Size::W, VECTOR, head + 4, Kind::Recirculate.number() as i32);
+        self.asm.load(Size::D, Reg::R0, VECTOR, len);
+        self.asm.store(Size::D, VECTOR, shape.word(again::KEPT), Reg::R0);
+        self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 1);
+        self.place = "recirculation".to_owned();
+        let slow = self.slow(Reason::Rounds);
+        self.asm.jump(slow);
+        self.asm.place(leaves);
+    }
+
     /// Whether it is a new packet that comes, or goes there. Loses r1.
     pub fn jump_if_again(&mut self, to: Label) {
         let Some((shape, _)) = self.rounds() else { return };
@@ -308,7 +340,8 @@ impl Gen<'_> {
     /// A packet that is to go to user space goes there as it is in a later round, if this is one.
     pub fn hand_on(&mut self) {
         let clones = self.clones();
-        let Some((shape, _)) = self.rounds().or(clones) else { return };
+        let here = self.rounds().or(clones).map(|(shape, _)| shape);
+        let Some(shape) = here.or(self.later()) else { return };
         let first = self.asm.label();
         self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::ROUND));
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, first);

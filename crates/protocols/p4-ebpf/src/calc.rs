@@ -285,6 +285,26 @@ impl Gen<'_> {
         Ok(())
     }
 
+    /// Adds input to a sum of 16 bits that lies in the vector, or takes it away.
+    pub fn add_to_sum(&mut self, sum: i16, input: &[CalcInput], away: bool) -> Made {
+        if self.groups(input)?.iter().any(|group| group.bits % 16 != 0) {
+            return Err(Reason::No("a checksum over what is not whole half-words"));
+        }
+        self.compute(HashAlgorithm::Csum16, input)?;
+        // It is the sum's complement, which is what is added to take the sum away.
+        if !away {
+            self.asm.alu_imm(Alu::Xor, Reg::R0, 0xffff);
+        }
+        self.asm.load(Size::D, Reg::R1, VECTOR, sum);
+        self.asm.alu(Alu::Add, Reg::R0, Reg::R1);
+        self.asm.mov(Reg::R1, Reg::R0);
+        self.asm.alu_imm(Alu::Rsh, Reg::R1, 16);
+        self.asm.alu_imm(Alu::And, Reg::R0, 0xffff);
+        self.asm.alu(Alu::Add, Reg::R0, Reg::R1);
+        self.asm.store(Size::D, VECTOR, sum, Reg::R0);
+        Ok(())
+    }
+
     /// Where a CRC's table lies in the constants.
     fn crc_table(&mut self, spec: CrcParameters) -> u32 {
         if let Some((_, at)) = self.shape.crc.iter().find(|(known, _)| *known == spec) {

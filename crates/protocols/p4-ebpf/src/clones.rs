@@ -92,7 +92,7 @@ impl Gen<'_> {
     /// Ask for a clone; it is made when ingress has ended.
     pub fn ask_clone(&mut self, session: &Expr, list: Option<FieldListId>) -> Made {
         if self.target.hook == Hook::Xdp {
-            return Err(Reason::No("clones, at XDP"));
+            return Err(Reason::No(crate::CLONES));
         }
         fits(self.program, &self.shape.layout, list)?;
         let Some((ingress, egress)) = self.ingress_and_egress() else { return Err(Reason::No("clones")) };

@@ -1,6 +1,7 @@
 //! Multicast: whether a packet's copies are all the same, so that it goes through egress once and leaves many times.
 
 use crate::r#gen::{Gen, Made};
+use crate::stmt::is_nothing;
 use crate::{Reason, Target};
 use barewire_p4::chain::Step;
 use barewire_p4::ir::{
@@ -8,7 +9,7 @@ use barewire_p4::ir::{
     NextNode, Node, NodeId, ParserOp, Pipeline, Program, Stmt, Written,
 };
 use num_traits::Zero;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a packet's copies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,9 +243,79 @@ pub(crate) fn made_here(program: &Program, target: &Target) -> Option<Copies> {
     differ(program, target).ok().filter(|_| any)
 }
 
+/// Values that an action assigns to what they were taken from, or that it made nothing before, by their addresses: a structure that goes
+/// into a call and comes out again leaves most of its fields as they were.
+pub(crate) fn unchanged(program: &Program) -> BTreeSet<usize> {
+    fn field(expr: &Expr) -> Option<FieldId> {
+        match expr {
+            Expr::Field(field) => field.fixed(),
+            Expr::Wrap { value, .. } => field(value),
+            _ => None,
+        }
+    }
+    let mut found = BTreeSet::new();
+    for body in program.actions.iter().map(|action| &action.body) {
+        if body.iter().any(|stmt| matches!(stmt, Stmt::Jump(_) | Stmt::JumpUnless { .. })) {
+            continue;
+        }
+        // Each with what it is a copy of.
+        let mut copies: BTreeMap<FieldId, FieldId> = BTreeMap::new();
+        let mut nothing: BTreeSet<FieldId> = BTreeSet::new();
+        for stmt in body {
+            let copy = match stmt {
+                Stmt::Assign { dst, value } => {
+                    dst.fixed().zip(field(value)).map(|(to, from)| (to, from, value))
+                }
+                _ => None,
+            };
+            if let Some((to, from, value)) = copy
+                && copies.get(&from) == Some(&to)
+            {
+                found.insert(std::ptr::from_ref(value) as usize);
+                continue;
+            }
+            let is_zero = match (stmt, copy) {
+                (_, Some((_, from, value))) if nothing.contains(&from) => {
+                    found.insert(std::ptr::from_ref(value) as usize);
+                    true
+                }
+                (Stmt::Assign { value, .. }, _) => is_nothing(value),
+                _ => false,
+            };
+            stmt.writes(&mut |written| {
+                let gone = match written {
+                    Written::Field(dst) => dst.fixed(),
+                    Written::Request(dst) => Some(dst),
+                    _ => None,
+                };
+                match gone {
+                    Some(gone) => {
+                        copies.retain(|to, from| *to != gone && *from != gone);
+                        nothing.remove(&gone);
+                    }
+                    None => {
+                        copies.clear();
+                        nothing.clear();
+                    }
+                }
+            });
+            if let (Stmt::Assign { dst, .. }, true) = (stmt, is_zero) {
+                nothing.extend(dst.fixed());
+            } else if let Some((to, from, _)) = copy.filter(|(to, from, _)| to != from) {
+                copies.insert(to, from);
+            }
+        }
+    }
+    found
+}
+
 impl Gen<'_> {
     /// Whether a field may be written: a multicast group where copies are made here.
     pub fn may_write(&self, dst: &FieldRef) -> Made {
+        let refused = self.target.refused.iter().find(|(field, _)| dst.fixed() == Some(*field));
+        if let Some((_, why)) = refused {
+            return Err(Reason::No(why));
+        }
         match (dst.fixed(), self.target.mcast_grp) {
             (Some(field), Some(group)) if field == group && self.copies.is_none() => {
                 Err(Reason::No(differ(self.program, self.target).err().unwrap_or("multicast")))
@@ -258,6 +329,47 @@ impl Gen<'_> {
 mod tests {
     use super::*;
     use barewire_p4::ir::{ChecksumUnitId, Header, HeaderId, HeaderTypeId, StackId};
+
+    #[test]
+    fn what_comes_back_as_it_went_is_unchanged() {
+        let field = |at: u32| FieldId { header: HeaderId::from(0), field: at };
+        let copy = |to: u32, from: u32| Stmt::Assign {
+            dst: field(to).into(),
+            value: Expr::Field(field(from).into()),
+        };
+        let set = |to: u32| Stmt::Assign { dst: field(to).into(), value: Expr::Bool(true) };
+        // Statements, and which of them assign what is there.
+        let zero = |to: u32| Stmt::Assign { dst: field(to).into(), value: Expr::Bool(false) };
+        let cases: [(Vec<Stmt>, &[usize]); 8] = [
+            (vec![copy(5, 0), copy(6, 1), copy(0, 5), copy(1, 6)], &[2, 3]),
+            (vec![copy(5, 0), set(5), copy(0, 5)], &[]),
+            (vec![copy(5, 0), set(0), copy(0, 5)], &[]),
+            (vec![copy(5, 0), copy(5, 1), copy(0, 5), copy(1, 5)], &[3]),
+            (vec![copy(0, 5)], &[]),
+            (vec![copy(5, 0), zero(5), copy(0, 5), copy(6, 0)], &[2, 3]),
+            (vec![zero(5), set(5), copy(0, 5)], &[]),
+            (vec![copy(5, 0), Stmt::Jump(2), copy(0, 5)], &[]),
+        ];
+        for (body, expected) in cases {
+            let mut program = Program::empty();
+            program.actions.push(barewire_p4::ir::Action {
+                name: String::new(),
+                id: 0,
+                params: Vec::new(),
+                body,
+            });
+            let found = unchanged(&program);
+            let body = program.actions[0].body.iter().enumerate();
+            let at: Vec<usize> = body
+                .filter(|(_, stmt)| match stmt {
+                    Stmt::Assign { value, .. } => found.contains(&(std::ptr::from_ref(value) as usize)),
+                    _ => false,
+                })
+                .map(|(at, _)| at)
+                .collect();
+            assert_eq!(at, expected, "{:?}", program.actions[0].body);
+        }
+    }
 
     #[test]
     fn whole_headers_are_written_too() {

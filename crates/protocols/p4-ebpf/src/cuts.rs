@@ -67,7 +67,8 @@ pub(crate) fn plan(program: &Program, target: &Target, shape: &mut Shape, regist
     for step in target.steps.iter().rev() {
         match step {
             Step::Deparse(deparser) => {
-                walk.plan.deparser = walk.code.dry(|code| code.deparse_code(*deparser));
+                let impossible = walk.code.dry(|code| code.deparse_code(*deparser));
+                walk.plan.deparser = impossible.or(walk.plan.deparser.take());
                 walk.behind = walk.plan.deparser.clone();
                 if let Some(reason) = &walk.plan.deparser {
                     walk.plan.whole = Some(("the deparser".to_owned(), reason.clone()));

@@ -25,6 +25,7 @@ impl Gen<'_> {
         }
         self.deparse_code(index)?;
         self.go_again(Kind::Recirculate)?;
+        self.leave_again();
         self.forward();
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
 use crate::again::Kind;
-use crate::copies::{Copies, made_here};
+use crate::copies::{Copies, made_here, unchanged};
 use crate::cuts::Plan;
 use crate::leave::GROUP;
 use crate::maps::{self, Shape, config, drop_reason, fixed};
@@ -15,6 +15,7 @@ use barewire_p4::chain::{Operand, Step};
 use barewire_p4::interp::CoreErrors;
 use barewire_p4::ir::{ActionId, FieldId, Program};
 use barewire_p4::phv::{Place, slot};
+use std::collections::BTreeSet;
 
 /// Where expressions are computed.
 pub(crate) const POOL: [Reg; 5] = [Reg::R0, Reg::R1, Reg::R2, Reg::R3, Reg::R4];
@@ -63,6 +64,8 @@ pub(crate) struct Gen<'p> {
     pub depth: u32,
     /// Packets may become longer.
     pub grows: bool,
+    /// Values that change nothing where they are assigned.
+    pub unchanged: BTreeSet<usize>,
     /// Packets may have a multicast group here, and how its copies differ.
     pub copies: Option<Copies>,
     pub slow: Vec<(SlowPath, Label)>,
@@ -87,6 +90,7 @@ impl<'p> Gen<'p> {
             cuts: None,
             depth: 0,
             grows: false,
+            unchanged: if target.refused.is_empty() { BTreeSet::new() } else { unchanged(program) },
             copies: made_here(program, target),
             shape,
             slow: Vec::new(),
@@ -273,6 +277,7 @@ impl<'p> Gen<'p> {
         self.asm.mov(VECTOR, Reg::R0);
         let (again, ready) = (self.asm.label(), self.asm.label());
         self.jump_if_again(again);
+        self.first_round();
         self.is_clone();
         self.blank();
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
@@ -330,6 +335,21 @@ impl<'p> Gen<'p> {
         }
         let at = self.slot(slot::DROP_PORT);
         self.asm.store_imm(Size::D, VECTOR, at, self.target.drop_port as i32);
+    }
+
+    /// What is parsed next is a new packet: of the one before only metadata is left, and how long it was when it came in.
+    fn new_packet(&mut self) {
+        let kept = [slot::PACKET_LEN, slot::NOW_US, slot::DROP_PORT];
+        let (metadata, headers) = (self.shape.layout.metadata_word, self.shape.layout.headers_word);
+        let blank = self.shape.layout.new_phv();
+        for (word, value) in blank.words().iter().enumerate() {
+            if kept.contains(&word) || (metadata..headers).contains(&(word as u32)) {
+                continue;
+            }
+            self.asm.constant(Reg::R1, *value);
+            let at = self.word(word as u32);
+            self.asm.store(Size::D, VECTOR, at, Reg::R1);
+        }
     }
 
     /// `r0` = the time, which also goes to its slot. The configuration is in r7.
@@ -445,7 +465,7 @@ impl<'p> Gen<'p> {
         let mut kept = false;
         // Where clones go on.
         let (mut ingress, behind) = (true, self.asm.label());
-        for step in &steps {
+        for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => {
@@ -534,6 +554,11 @@ impl<'p> Gen<'p> {
                     self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
                     let at = self.shape.result as i16 + 16;
                     self.asm.store(Size::D, VECTOR, at, Reg::R0);
+                }
+                Step::Deparse(deparser) if at + 1 < steps.len() => {
+                    let made = self.deparse_code(*deparser);
+                    made.map_err(|reason| whole("the deparser of ingress", reason))?;
+                    self.new_packet();
                 }
                 Step::Deparse(deparser) => {
                     self.deparse(*deparser).map_err(|reason| whole("the deparser", reason))?;

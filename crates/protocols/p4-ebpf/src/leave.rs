@@ -220,6 +220,9 @@ impl Gen<'_> {
             if path.reason == Reason::TooLong {
                 self.account(maps::TOO_LONG);
             }
+            if path.reason.is_of_clones() {
+                self.account(maps::WANTS_CLONE);
+            }
             self.asm.store_imm(Size::D, VECTOR, result + 8, at as i32);
             self.asm.jump(user);
         }

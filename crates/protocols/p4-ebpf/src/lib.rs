@@ -77,12 +77,24 @@ pub struct Target {
     pub resubmitted: u64,
     /// The type of one that was recirculated.
     pub recirculated: u64,
+    /// Fields by which a program asks for what only user space does, and what that is.
+    pub refused: Vec<(FieldId, &'static str)>,
+    /// The port by which packets do not leave but come in again, in user space.
+    pub recirculate_port: Option<u32>,
     /// The port that means drop.
     pub drop_port: u32,
     /// Jumps of 32 bits may be used (kernel 6.6).
     pub far_jumps: bool,
     /// Where the program is to stand.
     pub hook: Hook,
+}
+
+impl Target {
+    /// The deparser between ingress and egress, where packets are deparsed and parsed again there.
+    pub(crate) fn between(&self) -> Option<usize> {
+        let at = self.steps.iter().position(|step| matches!(step, Step::Deparse(_)))?;
+        (at + 1 < self.steps.len()).then_some(at)
+    }
 }
 
 /// Why a packet has to go to user space.
@@ -109,6 +121,11 @@ impl Reason {
             && ![Reason::DEEP, Reason::TAGGED].contains(self)
     }
 
+    /// Whether tc would make the clone for which a packet leaves XDP.
+    pub(crate) fn is_of_clones(&self) -> bool {
+        matches!(self, Reason::No(what) | Reason::Before(what) if *what == CLONES)
+    }
+
     /// A place in a packet that the verifier is not told of.
     pub(crate) const DEEP: Reason = Reason::No("headers deeper than 16 kB");
     /// The kernel took the tag out of the frame before tc.
@@ -121,6 +138,9 @@ impl Reason {
     pub(crate) const UNFINISHED: Reason =
         Reason::No("a TCP or UDP checksum's value, which may be unfinished at tc");
 }
+
+/// Why packets that are to be cloned leave XDP.
+pub(crate) const CLONES: &str = "clones, at XDP";
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,6 +203,8 @@ pub struct Compiled {
     pub rounds: bool,
     /// Clones of what came in are made in the kernel, at tc.
     pub clones: bool,
+    /// And nothing else goes to user space at tc that does not at XDP.
+    pub clones_alone: bool,
     /// Registers live in the kernel's maps; otherwise user space has all of them.
     pub registers: bool,
     /// The same for tc, with the same maps; or why it has none.
@@ -216,10 +238,9 @@ pub const MAX_INSNS: usize = 200_000;
 /// [`Refusal`]: why no packet would stay in the kernel.
 pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> {
     if target.steps.is_empty() {
-        return Err(Refusal::Target(
-            "PSA programs, and programs that look at their queues, run in user space",
-        ));
+        return Err(Refusal::Target("programs that look at their queues run in user space"));
     }
+    let between = target.between();
     let mut shape = maps::Shape::of(program);
     let made = copies::made_here(program, target);
     if made.is_some() {
@@ -228,6 +249,9 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     let (rounds, clones) = (again::words(program, &shape.layout), clones::words(program, &shape.layout));
     if rounds.is_some() || clones.is_some() {
         shape.add_rounds(rounds, clones);
+    }
+    if between.is_some() {
+        shape.add_later();
     }
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
@@ -245,6 +269,17 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         return Err(Refusal::Nothing { place, reason });
     }
     let registers = plan.registers;
+    if let Some(at) = between {
+        // What a packet has done in ingress is done.
+        let egress = Target { steps: target.steps[at + 1..].to_vec(), ..target.clone() };
+        let plan = cuts::plan(program, &egress, &mut shape, registers);
+        let why = plan.whole.clone().map(|(_, reason)| reason);
+        let first = plan.nodes.values().chain(plan.cuts.values()).next().cloned();
+        let parser = plan.parser.then_some(Reason::No("something in the egress parser"));
+        if let Some(reason) = why.or(first).or(parser) {
+            return Err(Refusal::Nothing { place: "egress".to_owned(), reason });
+        }
+    }
     let mut generator = r#gen::Gen::new(program, target, shape, registers);
     generator.cuts = Some(plan);
     let (form, shape) = generator.program_whole()?;
@@ -256,6 +291,9 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
     let (rounds, clones) = (rounds.is_some(), clones.is_some() && tc.is_ok());
+    let at_xdp = |path: &SlowPath| form.slow.iter().any(|known| known.reason == path.reason);
+    let of_tc = tc.as_ref().map_or(&[][..], |form| &form.slow);
+    let clones_alone = clones && of_tc.iter().all(|path| !path.reason.is_of_the_program() || at_xdp(path));
     Ok(Compiled {
         insns: form.insns,
         maps: shape.maps.clone(),
@@ -265,6 +303,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         not_back,
         rounds,
         clones,
+        clones_alone,
         registers,
         tc,
     })
@@ -276,6 +315,9 @@ fn compile_tc(
     mut shape: maps::Shape,
     registers: bool,
 ) -> Result<(Form, maps::Shape), Refusal> {
+    if target.between().is_some() {
+        return Err(Refusal::Target("PSA programs stand at XDP"));
+    }
     let plan = cuts::plan(program, target, &mut shape, registers);
     if let Some((place, reason)) = plan.whole.clone() {
         return Err(Refusal::Nothing { place, reason });

@@ -7,8 +7,9 @@
 //! devices    device map: port number -> interface
 //! statistics per CPU: packets by how they ended
 //! targets    array, for tc: port number -> interface index, and whether packets may go straight to its other end
-//! defaults   one value: each table's default record
-//! table T    exact: hash of the key; lpm: a trie, the prefix last; ternary: masks, a hash of (mask, masked key), records
+//! defaults   one value: for each table the word of its default record
+//! table T    exact: hash of the key; lpm: a trie, the prefix last; ternary: masks, and a hash of (mask, masked key) -> (rank, word)
+//! records N  array: records of up to N words, of all tables and profiles; the first one is empty
 //! direct T   array: packets and bytes of each entry (handle + 1; 0 is the default entry)
 //! hits T     array: microseconds at which each entry was hit last (handle + 1)
 //! meter M    array of locked values: whether it is configured, and the buckets of its rates; of an entry's meter at handle + 1
@@ -16,11 +17,13 @@
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
 //! programs   array, one for each hook: the program itself, for packets that go round again
 //! mirrors    hash, for tc: mirror session -> port
-//! profile    hash: member -> record without an entry; with a selector also (group, place) -> member, (group, all ones) -> places
+//! profile    hash: member -> word; with a selector also (group, place) -> member, (group, all ones) -> how many, and the first place
 //! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
 //! ```
 //! A record is words: the action's number plus 1 in the low half of the first (with [`MEMBER`]: a member of the profile), the
-//! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out.
+//! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out. What finds a record holds one
+//! *word*: of records without arguments the record itself, of others its place in `records`. A record that packets may find is never
+//! written: a changed entry gets another place, and then another word. So a packet sees an entry as it was or as it is, whole.
 
 use barewire_ebpf::{MapKind, MapSpec};
 use barewire_p4::ir::{
@@ -29,6 +32,7 @@ use barewire_p4::ir::{
 use barewire_p4::key::{KeyLayout, arg_words};
 use barewire_p4::phv::Layout;
 use num_bigint::BigUint;
+use std::collections::BTreeMap;
 
 /// In a record's low half: what follows is the number of a member of the table's profile.
 pub const MEMBER: u32 = 1 << 31;
@@ -130,6 +134,26 @@ pub const fn mask_bytes(key: u32) -> u32 {
     8 + key.next_multiple_of(8)
 }
 
+/// What the first word of such an element begins with; the number by which the mask's entries are found follows.
+pub mod mask {
+    /// No mask, and none behind it.
+    pub const END: u32 = 0;
+    /// A mask.
+    pub const USED: u32 = 1;
+    /// No mask any more, or not yet; there may be some behind it.
+    pub const HOLE: u32 = 2;
+}
+
+/// Places for records beside those of a table's entries: for defaults and for what is changed, until no packet looks at what it was.
+fn spare(entries: u32) -> u32 {
+    64 + entries.min(1 << 14)
+}
+
+/// Words of the places that a record of so many is kept at.
+fn class(words: u32) -> u32 {
+    words.next_power_of_two()
+}
+
 /// What is where in the value of a meter: the lock, whether it is configured, then for each rate, the highest first, words.
 pub mod meter {
     /// 32 bits; not 0: it is configured.
@@ -174,20 +198,20 @@ pub struct TableShape {
     pub key: KeyLayout,
     /// Words of its records.
     pub record_words: u32,
+    /// Where records are: none where they are one word, which is kept instead of its place.
+    pub records: Option<usize>,
     /// The map that is looked up by key: exact or lpm entries, or (mask, masked key) of ternary ones.
     pub entries: Option<usize>,
     /// Ternary: masks.
     pub masks: Option<usize>,
-    /// Ternary: records by slot.
-    pub records: Option<usize>,
     /// Counters of entries.
     pub direct: Option<usize>,
     /// When entries were hit last, where they may time out.
     pub hits: Option<usize>,
-    /// Where its default record lies in `defaults`.
+    /// Where the word of its default record lies in `defaults`.
     pub default_at: u32,
     /// Members of its profile.
-    pub members: Option<usize>,
+    pub members: Option<MemberShape>,
     /// Groups of its profile, where that has a selector.
     pub groups: Option<usize>,
     /// Lpm: which key field is the prefix.
@@ -202,6 +226,17 @@ impl TableShape {
         order.extend(self.prefix);
         order
     }
+}
+
+/// How a profile's members are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemberShape {
+    /// Member -> word.
+    pub map: usize,
+    /// Words of their records.
+    pub record_words: u32,
+    /// Where records are, as of a table.
+    pub records: Option<usize>,
 }
 
 /// How one parser value set is kept.
@@ -277,8 +312,10 @@ pub struct Shape {
     pub registers: Vec<usize>,
     /// Meter arrays; those of tables are indexed by handle + 1.
     pub meters: Vec<usize>,
+    /// Places for records, by words.
+    pub records: Vec<(u32, usize)>,
     /// Profiles: their members.
-    pub members: Vec<usize>,
+    pub members: Vec<MemberShape>,
     /// Profiles with selectors: places of groups.
     pub groups: Vec<Option<usize>>,
     /// Parser value sets.
@@ -314,8 +351,11 @@ pub const SCRATCH_WORDS: u32 = 64;
 pub const TOO_LONG: u32 = 2 + drop_reason::COUNT as u32;
 /// Element of `statistics`: digests that the ring buffer had no room for.
 pub const DIGEST_LOST: u32 = TOO_LONG + 1;
-/// Elements of `statistics`: forwarded, to user space, dropped by reason, to user space for their length, lost digests.
-pub const STATISTICS: u32 = DIGEST_LOST + 1;
+/// Element of `statistics`: to user space at XDP for a clone that tc makes.
+pub const WANTS_CLONE: u32 = DIGEST_LOST + 1;
+/// Elements of `statistics`: forwarded, to user space, dropped by reason, to user space for their length, lost digests, to user space
+/// for clones.
+pub const STATISTICS: u32 = WANTS_CLONE + 1;
 /// Bytes before a packet for the controller.
 pub const TAG_LEN: u32 = 32;
 /// The most words of fields that go round with a packet.
@@ -386,30 +426,52 @@ impl Shape {
             };
             actions.iter().map(words).max().unwrap_or(0)
         };
+        // A default entry may run an action that is not among the table's.
+        let of_table = |table: &Table| {
+            let default: Vec<_> = table.default.iter().map(|call| call.action).collect();
+            1 + args(&table.actions).max(args(&default))
+        };
+        let of_profile = |at: usize| {
+            let users = program.tables.iter();
+            let users = users.filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
+            users.map(of_table).max().unwrap_or(1)
+        };
+        let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+        let tables_need = program.tables.iter().map(|table| {
+            let entries = if table.key.is_empty() { 0 } else { entries_of(table.max_size) };
+            (of_table(table), entries)
+        });
+        let profiles_need =
+            program.profiles.iter().enumerate().map(|(at, p)| (of_profile(at), entries_of(p.max_size)));
+        for (words, entries) in tables_need.chain(profiles_need).filter(|(words, _)| *words > 1) {
+            let of_class = places.entry(class(words)).or_insert(1);
+            *of_class = of_class.saturating_add(entries.saturating_add(spare(entries)));
+        }
+        let records: Vec<(u32, usize)> = places
+            .into_iter()
+            .map(|(words, places)| (words, add(array(&format!("records.{words}"), 8 * words, places))))
+            .collect();
+        let records_of = |words: u32| {
+            records.iter().find(|(known, _)| words > 1 && *known == class(words)).map(|(_, map)| *map)
+        };
         let (mut members, mut groups) = (Vec::new(), Vec::new());
         for (at, profile) in program.profiles.iter().enumerate() {
-            let users = program
-                .tables
-                .iter()
-                .filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
-            let words = users.map(|table| args(&table.actions)).max().unwrap_or(0);
-            let bytes = RECORD_ARGS + 8 * words;
-            members.push(add(map(&profile.name, MapKind::Hash, 4, bytes, entries_of(profile.max_size))));
+            let record_words = of_profile(at);
+            let map_of = add(map(&profile.name, MapKind::Hash, 4, 8, entries_of(profile.max_size)));
+            members.push(MemberShape { map: map_of, record_words, records: records_of(record_words) });
             let name = format!("{}.g", profile.name.rsplit('.').next().unwrap_or(&profile.name));
             let places = profile.selector.as_ref();
-            groups.push(places.map(|_| add(map(&name, MapKind::Hash, 8, 4, MAX_GROUP_PLACES))));
+            groups.push(places.map(|_| add(map(&name, MapKind::Hash, 8, 8, MAX_GROUP_PLACES))));
         }
-        let mut default_at = 0;
         let mut tables = Vec::new();
-        for table in &program.tables {
+        for (at, table) in program.tables.iter().enumerate() {
             let profile = match table.source {
                 TableActions::Profile(profile) => Some((members[profile.at()], groups[profile.at()])),
                 TableActions::Direct => None,
             };
-            let record_words = 1 + args(&table.actions);
-            let shape = table_shape(table, record_words, default_at, profile, &mut add);
-            default_at += 8 * record_words;
-            tables.push(shape);
+            let record_words = of_table(table);
+            let records = records_of(record_words);
+            tables.push(table_shape(table, record_words, records, 8 * at as u32, profile, &mut add));
         }
         let counters = program
             .counters
@@ -438,7 +500,7 @@ impl Shape {
         let value_sets = sets.map(|(at, set)| set_shape(program, at.into(), set, &mut add)).collect();
         let ring = (!program.learn_lists.is_empty())
             .then(|| add(map("digests", MapKind::RingBuf, 0, 0, RING_BYTES)));
-        maps[fixed::DEFAULTS].value = default_at.max(8);
+        maps[fixed::DEFAULTS].value = (8 * program.tables.len() as u32).max(8);
         Shape {
             maps,
             layout,
@@ -450,6 +512,7 @@ impl Shape {
             counters,
             registers,
             meters,
+            records,
             members,
             groups,
             value_sets,
@@ -473,6 +536,13 @@ impl Shape {
         let words = rounds.max(clones).unwrap_or(0);
         self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
         self.vector_bytes += 8 * (again::KEPT + words);
+        self.maps[fixed::VECTOR].value = self.vector_bytes;
+    }
+
+    /// With a context for packets that user space takes in a later round, for which this only says how long they were.
+    pub fn add_later(&mut self) {
+        self.again = Some(AgainShape { at: self.vector_bytes, words: 1, programs: None, mirrors: None });
+        self.vector_bytes += 8 * (again::KEPT + 1);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
@@ -522,8 +592,9 @@ fn entries_of(max_size: u32) -> u32 {
 fn table_shape(
     table: &Table,
     record_words: u32,
+    records: Option<usize>,
     default_at: u32,
-    profile: Option<(usize, Option<usize>)>,
+    profile: Option<(MemberShape, Option<usize>)>,
     add: &mut impl FnMut(MapSpec) -> usize,
 ) -> TableShape {
     let key = KeyLayout::of(table);
@@ -534,9 +605,9 @@ fn table_shape(
     };
     let mut shape = TableShape {
         record_words,
+        records,
         entries: None,
         masks: None,
-        records: None,
         direct: None,
         hits: None,
         default_at,
@@ -545,21 +616,20 @@ fn table_shape(
         prefix: None,
         key,
     };
-    let record = 8 * record_words;
     if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
         match table.kind {
             TableKind::Exact => {
-                shape.entries = Some(spec("", MapKind::Hash, shape.key.bytes, record, entries));
+                shape.entries = Some(spec("", MapKind::Hash, shape.key.bytes, 8, entries));
             }
             TableKind::Lpm => {
                 shape.prefix = table.key.iter().position(|field| field.kind == MatchKind::Lpm);
-                shape.entries = Some(spec("", MapKind::LpmTrie, 4 + shape.key.bytes, record, entries));
+                // Kernels before 6.13 want room for a node more when one is changed.
+                shape.entries = Some(spec("", MapKind::LpmTrie, 4 + shape.key.bytes, 8, entries + 1));
             }
             TableKind::Ternary | TableKind::Range => {
                 let (bytes, many) = (shape.key.bytes, entries.saturating_mul(4).min(MAX_ENTRIES));
                 shape.masks = Some(spec(".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
                 shape.entries = Some(spec("", MapKind::Hash, 4 + bytes, 16, many));
-                shape.records = Some(spec(".r", MapKind::Array, 4, record, entries));
             }
         }
     }

@@ -1,25 +1,26 @@
 //! What control planes write, as changes of the maps: one mirror of the tables that says which elements change.
 //!
-//! Order is chosen so that a packet in between sees the table before or after: a ternary entry's record is there before its key,
-//! and its key before its mask.
+//! Order is chosen so that a packet in between sees each table before or after: a record is there before what finds it, and is not
+//! written again before all packets that may have found it are gone ([`MapOp::wait`]); a ternary entry's key is there before its mask.
 
-use crate::maps::{
-    GROUP, GROUP_LEN, MAX_GROUP_PLACES, MAX_MASKS, MEMBER, Shape, TableShape, again, config, fixed,
-    mask_bytes, meter,
-};
+mod entries;
+#[cfg(test)]
+mod model;
+mod profiles;
+mod slots;
+
+use crate::maps::{GROUP, MEMBER, Shape, again, config, fixed, meter};
 use barewire_ebpf::MapKind;
-use barewire_p4::ir::{
-    ActionCall, CounterId, MatchKind, MeterId, ProfileId, Program, RegisterId, TableId, TableKind, ValueSetId,
-};
-use barewire_p4::key::{MatchParam, arg_words};
+use barewire_p4::ir::{ActionCall, CounterId, MatchKind, MeterId, Program, RegisterId, TableId, ValueSetId};
+use barewire_p4::key::arg_words;
 use barewire_p4_state::TableAction;
+use entries::TableMirror;
 use num_bigint::BigUint;
 use num_traits::One;
+use profiles::ProfileMirror;
+use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The most elements that ranges of one entry are made into.
-const MAX_PIECES: usize = 1024;
 
 /// A change of a map.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,18 @@ pub struct MapOp {
     pub value: Option<Vec<u8>>,
 }
 
+impl MapOp {
+    /// No change: those that follow are made when every packet that was under way has left the program.
+    pub fn wait() -> MapOp {
+        MapOp { map: usize::MAX, key: Vec::new(), value: None }
+    }
+
+    /// Whether it is [`MapOp::wait`].
+    pub fn is_wait(&self) -> bool {
+        self.map == usize::MAX
+    }
+}
+
 /// Why a write cannot be mirrored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,27 +52,9 @@ pub enum MirrorError {
     /// There is no such entry.
     #[error("entry {0} is not there")]
     Missing(u32),
-    /// More masks, ranges or entries than the maps hold: packets go to user space until the table is cleared.
-    #[error("table '{0}' has more masks, ranges or entries than its maps hold")]
+    /// More masks, ranges, entries or members than the maps hold: packets go to user space until it fits again.
+    #[error("'{0}' has more masks, ranges, entries or members than its maps hold")]
     Full(String),
-}
-
-struct EntryKeys {
-    slot: u32,
-    /// Hash or trie keys; for ternary entries the mask's number is in front.
-    keys: Vec<Vec<u8>>,
-    rank: u64,
-    action: TableAction,
-}
-
-#[derive(Default)]
-struct TableMirror {
-    entries: BTreeMap<u32, EntryKeys>,
-    /// Masks in use, with how many (element, entry) pairs.
-    masks: Vec<Option<(Vec<u8>, u32)>>,
-    /// Entries that share an element: rank and slot; the first is in the map.
-    shared: BTreeMap<Vec<u8>, BTreeSet<(u64, u32)>>,
-    full: bool,
 }
 
 /// A parser value set.
@@ -70,15 +65,24 @@ struct SetMirror {
     elements: BTreeMap<(usize, Vec<u8>), u32>,
 }
 
+/// A record that is there.
+struct Kept {
+    word: u64,
+    slot: Option<u32>,
+}
+
 /// The mirror of one program's state.
 pub struct Mirror {
     program: Arc<Program>,
     shape: Shape,
     tables: Vec<TableMirror>,
     defaults: Vec<u8>,
+    /// The place of each table's default record.
+    default_slots: Vec<Option<u32>>,
     sets: Vec<SetMirror>,
-    /// Places in the map of each group of each profile: more than are in use, as a packet may still look at them.
-    places: BTreeMap<(usize, u32), u32>,
+    profiles: Vec<ProfileMirror>,
+    /// Places of records, by their map.
+    slots: BTreeMap<usize, Slots>,
     /// What `config` holds.
     config: [u64; (config::LEN / 8) as usize],
     /// Something went wrong outside.
@@ -89,10 +93,6 @@ pub struct Mirror {
 
 fn word32(value: u32) -> Vec<u8> {
     value.to_ne_bytes().to_vec()
-}
-
-fn place_key(group: u32, place: u32) -> Vec<u8> {
-    [group.to_ne_bytes(), place.to_ne_bytes()].concat()
 }
 
 fn be_bytes(value: &BigUint, bytes: u32) -> Vec<u8> {
@@ -130,13 +130,17 @@ impl Mirror {
         let tables = shape.tables.iter().map(|_| TableMirror::default()).collect();
         let defaults = vec![0; shape.maps[fixed::DEFAULTS].value as usize];
         let sets = shape.value_sets.iter().map(|_| SetMirror::default()).collect();
+        let profiles = shape.members.iter().map(|_| ProfileMirror::default()).collect();
+        let places = |(_, map): &(u32, usize)| (*map, Slots::new(shape.maps[*map].entries));
         Mirror {
+            default_slots: vec![None; shape.tables.len()],
+            slots: shape.records.iter().map(places).collect(),
             program,
             shape,
             tables,
             defaults,
             sets,
-            places: BTreeMap::new(),
+            profiles,
             config: [0; (config::LEN / 8) as usize],
             gave_up: false,
             slow_copies: false,
@@ -155,7 +159,10 @@ impl Mirror {
 
     /// Whether every packet has to go to user space now.
     pub fn is_full(&self) -> bool {
-        self.gave_up || self.slow_copies || self.tables.iter().any(|table| table.full)
+        self.gave_up
+            || self.slow_copies
+            || self.tables.iter().any(TableMirror::is_full)
+            || self.profiles.iter().any(ProfileMirror::is_full)
     }
 
     /// Set the zero of time, and a time that every packet has (none: the clock's).
@@ -231,9 +238,9 @@ impl Mirror {
         words[0] |= u64::from(call.action.0) + 1;
     }
 
-    /// A record: `entry` is the slot plus 1, 0 for the default one.
-    fn record(&self, shape: &TableShape, action: Option<&TableAction>, entry: u32) -> Vec<u8> {
-        let mut words = vec![0_u64; shape.record_words as usize];
+    /// A record of so many words: `entry` is the handle plus 1, 0 for the default one.
+    fn record(&self, record_words: u32, action: Option<&TableAction>, entry: u32) -> Vec<u64> {
+        let mut words = vec![0_u64; record_words as usize];
         words[0] = u64::from(entry) << 32;
         match action {
             Some(TableAction::Call(call)) => self.call_words(call, &mut words),
@@ -241,315 +248,51 @@ impl Mirror {
             Some(TableAction::Group(group)) => words[0] |= u64::from(MEMBER | GROUP | group & (GROUP - 1)),
             None => {}
         }
-        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        words
     }
 
-    /// The values and masks of a ternary key, each a whole key.
-    fn pieces(&self, table: usize, key: &[MatchParam]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
-        let shape = &self.shape.tables[table];
-        let mut all: Vec<(Vec<u8>, Vec<u8>)> = vec![(Vec::new(), Vec::new())];
-        for (param, slot) in key.iter().zip(&shape.key.slots) {
-            let full = ones(slot.width);
-            let options = match param {
-                MatchParam::Exact(value) => vec![(value.clone(), full)],
-                MatchParam::Valid(valid) => vec![(BigUint::from(u8::from(*valid)), full)],
-                MatchParam::Lpm { value, prefix_len } => {
-                    vec![(value.clone(), ones(*prefix_len) << (slot.width - prefix_len))]
-                }
-                MatchParam::Ternary { value, mask } => vec![(value & mask, mask.clone())],
-                MatchParam::Range { low, high } => prefixes(low, high, slot.width),
-            };
-            if all.len() * options.len() > MAX_PIECES {
-                return None;
-            }
-            let mut next = Vec::with_capacity(all.len() * options.len());
-            for (value, mask) in &all {
-                for (v, m) in &options {
-                    let (mut value, mut mask) = (value.clone(), mask.clone());
-                    value.extend(be_bytes(v, slot.bytes));
-                    mask.extend(be_bytes(m, slot.bytes));
-                    next.push((value, mask));
-                }
-            }
-            all = next;
-        }
-        Some(all)
+    /// Puts a record where no packet looks yet; gives the word that finds it, and its place if it has one. None when there is none.
+    fn keep(&mut self, records: Option<usize>, record: &[u64], out: &mut Vec<MapOp>) -> Option<Kept> {
+        let Some(map) = records else { return Some(Kept { word: record[0], slot: None }) };
+        let slot = self.slots.get_mut(&map)?.take(out)?;
+        let mut value: Vec<u8> = record.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        value.resize(self.shape.maps[map].value as usize, 0);
+        out.push(MapOp { map, key: word32(slot), value: Some(value) });
+        Some(Kept { word: slot.into(), slot: Some(slot) })
     }
 
-    /// An exact or lpm key.
-    fn plain_key(&self, table: usize, key: &[MatchParam]) -> Vec<u8> {
-        let shape = &self.shape.tables[table];
-        let mut out = Vec::new();
-        let mut prefix = 8 * shape.key.bytes;
-        for field in shape.order() {
-            let slot = &shape.key.slots[field];
-            let value = match &key[field] {
-                MatchParam::Exact(value) => value.clone(),
-                MatchParam::Valid(valid) => BigUint::from(u8::from(*valid)),
-                MatchParam::Lpm { value, prefix_len } => {
-                    prefix = prefix - slot.width + prefix_len;
-                    value.clone()
-                }
-                MatchParam::Ternary { value, .. } => value.clone(),
-                MatchParam::Range { low, .. } => low.clone(),
-            };
-            out.extend(be_bytes(&value, slot.bytes));
-        }
-        if self.program.tables[table].kind == TableKind::Lpm {
-            let mut with_prefix = prefix.to_ne_bytes().to_vec();
-            with_prefix.extend(out);
-            return with_prefix;
-        }
-        out
-    }
-
-    /// A masked key field sees only the mask's bits, so its entries keep only them too.
-    fn masked(&self, table: TableId, key: &[MatchParam]) -> Vec<MatchParam> {
-        let fields = &self.program.tables[table.at()].key;
-        key.iter()
-            .zip(fields)
-            .map(|(param, field)| match (param, &field.mask) {
-                (MatchParam::Exact(value), Some(mask)) => MatchParam::Exact(value & mask),
-                (param, _) => param.clone(),
-            })
-            .collect()
-    }
-
-    /// Add an entry.
-    ///
-    /// # Errors
-    /// [`MirrorError::Full`]; `out` then says that packets go to user space.
-    pub fn insert(
-        &mut self,
-        table: TableId,
-        handle: u32,
-        key: &[MatchParam],
-        priority: u32,
-        action: &TableAction,
-        out: &mut Vec<MapOp>,
-    ) -> Result<(), MirrorError> {
-        let at = table.at();
-        let shape = self.shape.tables[at].clone();
-        let Some(entries) = shape.entries else { return Ok(()) };
-        let key = self.masked(table, key);
-        let most = self.shape.maps[shape.records.unwrap_or(entries)].entries;
-        // Handles are given from the lowest on, so there are none beyond the size of a table that fits.
-        let slot = handle;
-        if slot >= most {
-            return self.full(table, out);
-        }
-        let record = self.record(&shape, Some(action), slot + 1);
-        if let Some(direct) = shape.direct {
-            out.push(MapOp { map: direct, key: word32(slot + 1), value: Some(vec![0; 16]) });
-        }
-        if let Some(hits) = shape.hits {
-            out.push(MapOp { map: hits, key: word32(slot + 1), value: Some(vec![0; 8]) });
-        }
-        if let Some(meter) = self.program.tables[at].meter {
-            out.push(self.meter_op(meter, slot + 1, None));
-        }
-        let rank = u64::from(priority) << 32 | u64::from(handle);
-        let mut keys = Vec::new();
-        match shape.records {
-            None => {
-                let key = self.plain_key(at, &key);
-                keys.push(key.clone());
-                out.push(MapOp { map: entries, key, value: Some(record) });
-            }
-            Some(records) => {
-                let Some(pieces) = self.pieces(at, &key) else { return self.full(table, out) };
-                out.push(MapOp { map: records, key: word32(slot), value: Some(record) });
-                let mut fresh = Vec::new();
-                for (value, mask) in pieces {
-                    let Some((number, is_new)) = self.tables[at].mask(&mask) else {
-                        return self.full(table, out);
-                    };
-                    if is_new {
-                        let mut element = vec![0; mask_bytes(shape.key.bytes) as usize];
-                        element[..8].copy_from_slice(&1_u64.to_ne_bytes());
-                        element[8..8 + mask.len()].copy_from_slice(&mask);
-                        let masks = shape.masks.unwrap_or(0);
-                        fresh.push(MapOp { map: masks, key: word32(number), value: Some(element) });
-                    }
-                    let mut element = word32(number);
-                    element.extend(value);
-                    let sharing = self.tables[at].shared.entry(element.clone()).or_default();
-                    sharing.insert((rank, slot));
-                    if sharing.first() == Some(&(rank, slot)) {
-                        out.push(best(entries, &element, sharing));
-                    }
-                    keys.push(element);
-                }
-                out.extend(fresh);
-            }
-        }
-        let action = action.clone();
-        self.tables[at].entries.insert(handle, EntryKeys { slot, keys, rank, action });
-        Ok(())
-    }
-
-    fn full(&mut self, table: TableId, out: &mut Vec<MapOp>) -> Result<(), MirrorError> {
-        self.tables[table.at()].full = true;
-        self.set_full(out);
-        Err(MirrorError::Full(self.program.tables[table.at()].name.clone()))
-    }
-
-    /// Give an entry another action.
-    ///
-    /// # Errors
-    /// [`MirrorError::Missing`].
-    pub fn modify(
-        &mut self,
-        table: TableId,
-        handle: u32,
-        action: &TableAction,
-        out: &mut Vec<MapOp>,
-    ) -> Result<(), MirrorError> {
-        let shape = self.shape.tables[table.at()].clone();
-        let Some(entries) = shape.entries else { return Ok(()) };
-        let Some(entry) = self.tables[table.at()].entries.get_mut(&handle) else {
-            return self.missing(table, handle);
-        };
-        entry.action = action.clone();
-        let (slot, key) = (entry.slot, entry.keys.first().cloned().unwrap_or_default());
-        let value = Some(self.record(&shape, Some(action), slot + 1));
-        out.push(match shape.records {
-            Some(records) => MapOp { map: records, key: word32(slot), value },
-            None => MapOp { map: entries, key, value },
-        });
-        Ok(())
-    }
-
-    /// A full table does not have all entries.
-    fn missing(&self, table: TableId, handle: u32) -> Result<(), MirrorError> {
-        if self.tables[table.at()].full { Ok(()) } else { Err(MirrorError::Missing(handle)) }
-    }
-
-    /// Take an entry away.
-    ///
-    /// # Errors
-    /// [`MirrorError::Missing`].
-    pub fn remove(&mut self, table: TableId, handle: u32, out: &mut Vec<MapOp>) -> Result<(), MirrorError> {
-        let shape = self.shape.tables[table.at()].clone();
-        let Some(map) = shape.entries else { return Ok(()) };
-        let mirror = &mut self.tables[table.at()];
-        let Some(entry) = mirror.entries.remove(&handle) else { return self.missing(table, handle) };
-        for key in entry.keys {
-            if shape.records.is_none() {
-                out.push(MapOp { map, key, value: None });
-                continue;
-            }
-            if let Some(sharing) = mirror.shared.get_mut(&key) {
-                let was_first = sharing.first() == Some(&(entry.rank, entry.slot));
-                sharing.remove(&(entry.rank, entry.slot));
-                if sharing.is_empty() {
-                    mirror.shared.remove(&key);
-                    out.push(MapOp { map, key: key.clone(), value: None });
-                } else if was_first {
-                    out.push(best(map, &key, sharing));
-                }
-            }
-            let number = u32::from_ne_bytes([key[0], key[1], key[2], key[3]]);
-            if mirror.release(number) {
-                let mut element = vec![0; mask_bytes(shape.key.bytes) as usize];
-                // A hole, that later masks fill: the ones behind it stay where they are.
-                element[..8].copy_from_slice(&2_u64.to_ne_bytes());
-                out.push(MapOp { map: shape.masks.unwrap_or(0), key: word32(number), value: Some(element) });
-            }
-        }
-        Ok(())
-    }
-
-    /// Take all entries away.
-    pub fn clear(&mut self, table: TableId, out: &mut Vec<MapOp>) {
-        let handles: Vec<u32> = self.tables[table.at()].entries.keys().copied().collect();
-        for handle in handles {
-            let _ = self.remove(table, handle, out);
-        }
-        if self.tables[table.at()].full {
-            // What was half done goes too.
-            if let Some(map) = self.shape.tables[table.at()].entries {
-                let left = std::mem::take(&mut self.tables[table.at()].shared);
-                out.extend(left.into_keys().map(|key| MapOp { map, key, value: None }));
-            }
-            if let Some(map) = self.shape.tables[table.at()].masks {
-                let bytes = mask_bytes(self.shape.tables[table.at()].key.bytes) as usize;
-                let empty = |number: u32| MapOp { map, key: word32(number), value: Some(vec![0; bytes]) };
-                out.extend((0..MAX_MASKS).map(empty));
-            }
-            self.tables[table.at()] = TableMirror::default();
-            self.set_full(out);
+    /// Nothing that is written from here on finds the record at a place.
+    fn retire(&mut self, records: Option<usize>, slot: Option<u32>) {
+        if let (Some(slots), Some(slot)) = (records.and_then(|map| self.slots.get_mut(&map)), slot) {
+            slots.retire(slot);
         }
     }
 
     /// Set what a miss does.
-    pub fn set_default(&mut self, table: TableId, action: Option<&TableAction>, out: &mut Vec<MapOp>) {
-        let shape = self.shape.tables[table.at()].clone();
-        let record = self.record(&shape, action, 0);
-        let at = shape.default_at as usize;
-        self.defaults[at..at + record.len()].copy_from_slice(&record);
-        out.push(MapOp { map: fixed::DEFAULTS, key: word32(0), value: Some(self.defaults.clone()) });
-    }
-
-    /// Set a profile's member.
-    pub fn set_member(&mut self, profile: ProfileId, member: u32, call: &ActionCall, out: &mut Vec<MapOp>) {
-        let map = self.shape.members[profile.at()];
-        let mut words = vec![0; self.shape.maps[map].value as usize / 8];
-        self.call_words(call, &mut words);
-        let value = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        out.push(MapOp { map, key: word32(member), value: Some(value) });
-    }
-
-    /// Set a group of a profile: each member as often as its weight says.
     ///
     /// # Errors
-    /// [`MirrorError::Full`]; packets then go to user space.
-    pub fn set_group(
+    /// [`MirrorError::Full`]; packets then go to user space for good.
+    pub fn set_default(
         &mut self,
-        profile: ProfileId,
-        group: u32,
-        members: &[(u32, u32)],
+        table: TableId,
+        action: Option<&TableAction>,
         out: &mut Vec<MapOp>,
     ) -> Result<(), MirrorError> {
-        let Some(map) = self.shape.groups[profile.at()] else { return Ok(()) };
-        let all: Vec<u32> = members
-            .iter()
-            .flat_map(|&(member, weight)| std::iter::repeat_n(member, weight as usize))
-            .collect();
-        let at = (profile.at(), group);
-        let had = self.places.get(&at).copied().unwrap_or(0);
-        let others: u64 = self
-            .places
-            .iter()
-            .filter(|((known, other), _)| (*known, *other) != at && *known == profile.at())
-            .map(|(_, places)| u64::from(*places) + 1)
-            .sum();
-        if others + all.len() as u64 + 1 > u64::from(MAX_GROUP_PLACES) {
+        let shape = &self.shape.tables[table.at()];
+        let (records, words, at) = (shape.records, shape.record_words, shape.default_at as usize);
+        let kept = match action {
+            Some(_) => self.keep(records, &self.record(words, action, 0), out),
+            None => Some(Kept { word: 0, slot: None }),
+        };
+        let Some(kept) = kept else {
             self.give_up(out);
-            return Err(MirrorError::Full(self.program.profiles[profile.at()].name.clone()));
-        }
-        // Places first: whoever reads how many there are finds them. What is left of a larger group stays, for those who read that.
-        for (place, member) in all.iter().enumerate() {
-            out.push(MapOp { map, key: place_key(group, place as u32), value: Some(word32(*member)) });
-        }
-        out.push(MapOp { map, key: place_key(group, GROUP_LEN), value: Some(word32(all.len() as u32)) });
-        self.places.insert(at, had.max(all.len() as u32));
+            return Err(MirrorError::Full(self.program.tables[table.at()].name.clone()));
+        };
+        self.defaults[at..at + 8].copy_from_slice(&kept.word.to_ne_bytes());
+        out.push(MapOp { map: fixed::DEFAULTS, key: word32(0), value: Some(self.defaults.clone()) });
+        let before = std::mem::replace(&mut self.default_slots[table.at()], kept.slot);
+        self.retire(records, before);
         Ok(())
-    }
-
-    /// Remove a group: entries that name it run no action.
-    pub fn remove_group(&mut self, profile: ProfileId, group: u32, out: &mut Vec<MapOp>) {
-        let Some(map) = self.shape.groups[profile.at()] else { return };
-        let Some(places) = self.places.remove(&(profile.at(), group)) else { return };
-        out.push(MapOp { map, key: place_key(group, GROUP_LEN), value: None });
-        for place in 0..places {
-            out.push(MapOp { map, key: place_key(group, place), value: None });
-        }
-    }
-
-    /// Take a profile's member away: what names it runs no action.
-    pub fn remove_member(&mut self, profile: ProfileId, member: u32, out: &mut Vec<MapOp>) {
-        out.push(MapOp { map: self.shape.members[profile.at()], key: word32(member), value: None });
     }
 
     /// Add a value to a parser value set.
@@ -629,8 +372,7 @@ impl Mirror {
         rates: Option<&[(f64, u64)]>,
         out: &mut Vec<MapOp>,
     ) {
-        let known = self.tables[table.at()].entries.contains_key(&handle);
-        if let (Some(meter), true) = (self.program.tables[table.at()].meter, known) {
+        if let (Some(meter), true) = (self.program.tables[table.at()].meter, self.has_place(table, handle)) {
             out.push(self.meter_op(meter, handle + 1, rates));
         }
     }
@@ -667,17 +409,16 @@ impl Mirror {
     /// Where the time of an entry's last hit is: the map and the element.
     pub fn last_hit(&self, table: TableId, handle: u32) -> Option<(usize, u32)> {
         let map = self.shape.tables[table.at()].hits?;
-        Some((map, self.tables[table.at()].entries.get(&handle)?.slot + 1))
+        self.has_place(table, handle).then_some((map, handle.wrapping_add(1)))
     }
 
     /// Where an entry's counter is: the map and the element; no handle: the default entry's.
     pub fn direct_counter(&self, table: TableId, handle: Option<u32>) -> Option<(usize, u32)> {
         let map = self.shape.tables[table.at()].direct?;
-        let index = match handle {
-            Some(handle) => self.tables[table.at()].entries.get(&handle)?.slot + 1,
-            None => 0,
-        };
-        Some((map, index))
+        match handle {
+            Some(handle) => self.has_place(table, handle).then_some((map, handle.wrapping_add(1))),
+            None => Some((map, 0)),
+        }
     }
 
     /// Maps whose elements can be taken out one by one.
@@ -688,47 +429,6 @@ impl Mirror {
     /// How a table's key fields match, for those who look at entries.
     pub fn kinds(&self, table: TableId) -> Vec<MatchKind> {
         self.program.tables[table.at()].key.iter().map(|field| field.kind).collect()
-    }
-}
-
-fn best(map: usize, key: &[u8], sharing: &BTreeSet<(u64, u32)>) -> MapOp {
-    let (rank, slot) = sharing.first().copied().unwrap_or_default();
-    let mut value = rank.to_ne_bytes().to_vec();
-    value.extend(u64::from(slot).to_ne_bytes());
-    MapOp { map, key: key.to_vec(), value: Some(value) }
-}
-
-impl TableMirror {
-    /// A mask's number, and whether it is new; none when there are too many.
-    fn mask(&mut self, mask: &[u8]) -> Option<(u32, bool)> {
-        if let Some(at) = self.masks.iter().position(|m| m.as_ref().is_some_and(|(known, _)| known == mask)) {
-            if let Some((_, users)) = &mut self.masks[at] {
-                *users += 1;
-            }
-            return Some((at as u32, false));
-        }
-        let at = match self.masks.iter().position(Option::is_none) {
-            Some(at) => at,
-            None if self.masks.len() < MAX_MASKS as usize => {
-                self.masks.push(None);
-                self.masks.len() - 1
-            }
-            None => return None,
-        };
-        self.masks[at] = Some((mask.to_vec(), 1));
-        Some((at as u32, true))
-    }
-
-    /// One user less; says whether it was the last.
-    fn release(&mut self, number: u32) -> bool {
-        let Some(place) = self.masks.get_mut(number as usize) else { return false };
-        let Some((_, users)) = place else { return false };
-        *users -= 1;
-        let last = *users == 0;
-        if last {
-            *place = None;
-        }
-        last
     }
 }
 

@@ -5,11 +5,30 @@ use crate::again::Kind;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, POOL, TEMP, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
-use barewire_p4::ir::{Expr, FieldId, FieldRef, HeaderId, HeaderRef, RegisterId, StackId, Stmt, UnionRef};
+use barewire_p4::ir::{
+    ChecksumUnitId, Expr, FieldId, FieldRef, HeaderId, HeaderRef, RegisterId, StackId, Stmt, UnaryOp,
+    UnionRef,
+};
 use barewire_p4::phv::{Place, slot};
 use num_traits::Zero;
 
+/// Whether it is 0, or false.
+pub(crate) fn is_nothing(value: &Expr) -> bool {
+    match value {
+        Expr::Int(value) => value.is_zero(),
+        Expr::Bool(truth) => !truth,
+        Expr::Unary(UnaryOp::BoolToInt, value) => is_nothing(value),
+        Expr::Wrap { value, .. } => is_nothing(value),
+        _ => false,
+    }
+}
+
 impl Gen<'_> {
+    /// Where a checksum unit has its sum.
+    fn sum_at(&self, unit: ChecksumUnitId) -> i16 {
+        self.word(self.shape.layout.checksum_units[unit.at()])
+    }
+
     /// What a statement does that stays when the packet is gone; `None`: nothing.
     pub fn effect(stmt: &Stmt) -> bool {
         matches!(
@@ -169,7 +188,20 @@ impl Gen<'_> {
             | Stmt::CopyUnionStack { .. }
             | Stmt::PushUnions { .. }
             | Stmt::PopUnions { .. } => Err(Reason::No("stacks of header unions")),
-            _ => Err(Reason::No("PSA checksums")),
+            Stmt::ChecksumClear(unit) => {
+                let at = self.sum_at(*unit);
+                self.asm.store_imm(Size::D, VECTOR, at, 0);
+                Ok(())
+            }
+            Stmt::ChecksumAdd { unit, input } => self.add_to_sum(self.sum_at(*unit), input, false),
+            Stmt::ChecksumSubtract { unit, input } => self.add_to_sum(self.sum_at(*unit), input, true),
+            Stmt::ChecksumGet { unit, dst } => {
+                let at = self.sum_at(*unit);
+                self.asm.load(Size::D, Reg::R0, VECTOR, at);
+                self.asm.alu_imm(Alu::Xor, Reg::R0, 0xffff);
+                self.assign_register(dst, Reg::R0)
+            }
+            _ => Err(Reason::No("a state of PSA checksums")),
         }
     }
 
@@ -184,7 +216,7 @@ impl Gen<'_> {
     }
 
     fn assign(&mut self, dst: &FieldRef, value: &Expr) -> Made {
-        if !matches!(value, Expr::Int(value) if value.is_zero()) {
+        if !is_nothing(value) && !self.unchanged.contains(&(std::ptr::from_ref(value) as usize)) {
             self.may_write(dst)?;
         }
         match self.header(&dst.header)? {

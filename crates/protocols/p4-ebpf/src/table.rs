@@ -3,7 +3,7 @@
 use crate::Reason;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, RECORD, VECTOR};
-use crate::maps::{GROUP, GROUP_LEN, MAX_KEY, MAX_MASKS, fixed};
+use crate::maps::{GROUP, GROUP_LEN, MAX_KEY, MAX_MASKS, fixed, mask};
 use crate::pipeline::{DISPATCH, NO_ACTION};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
 use barewire_p4::ir::{
@@ -12,10 +12,10 @@ use barewire_p4::ir::{
 use barewire_p4::phv::slot;
 use num_bigint::BigUint;
 
-/// Scratch words: whether an entry was hit, the best ternary match, the entry's number.
+/// Scratch words: whether an entry was hit, the best ternary match and its word, the entry's number.
 const HIT: u32 = 48;
 const BEST: u32 = 49;
-const BEST_SLOT: u32 = 50;
+const BEST_WORD: u32 = 50;
 const ENTRY: u32 = 51;
 /// A group and a place in it, and the selector's hash.
 const PLACE: u32 = 52;
@@ -123,7 +123,7 @@ impl Gen<'_> {
         }
     }
 
-    /// `r0` = the entry's record, or on to `miss`.
+    /// `r1` = the first word of the matching entry's record, or on to `miss`. Of a record that has more r8 is the address.
     fn find(&mut self, table: TableId, miss: Label) -> Made {
         let kind = self.program.tables[table.at()].kind;
         let shape = self.shape.tables[table.at()].clone();
@@ -134,12 +134,12 @@ impl Gen<'_> {
         if matches!(kind, TableKind::Exact | TableKind::Lpm) {
             self.lookup(entries, key_at);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
+            self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+            self.record(shape.records, miss);
             return Ok(());
         }
-        let (Some(masks), Some(records)) = (shape.masks, shape.records) else {
-            return Err(Reason::No("a table without a map"));
-        };
-        let (best, slot_at) = (self.scratch(BEST), self.scratch(BEST_SLOT));
+        let Some(masks) = shape.masks else { return Err(Reason::No("a table without a map")) };
+        let (best, word_at) = (self.scratch(BEST), self.scratch(BEST_WORD));
         // The mask's number stands right before the masked key, which begins at a word.
         let masked = key_at + MAX_KEY + 16;
         let chunks = shape.key.bytes.div_ceil(8);
@@ -153,34 +153,46 @@ impl Gen<'_> {
         self.asm.jump_if_imm(Bits::B64, Cond::Ge, Reg::R7, MAX_MASKS as i32, done);
         self.lookup_index(masks, Reg::R7);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, done);
+        // What it is and its number at once: the number of another mask has no entries that are looked for under this one.
         self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, done);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 2, next);
+        self.asm.alu32(Alu::Mov, Reg::R2, Reg::R1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, mask::END as i32, done);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, mask::HOLE as i32, next);
+        self.asm.alu_imm(Alu::Rsh, Reg::R1, 32);
+        self.asm.store(Size::W, VECTOR, masked as i16 - 4, Reg::R1);
         for chunk in 0..chunks {
             self.asm.load(Size::D, Reg::R1, VECTOR, (key_at + 8 * chunk) as i16);
             self.asm.load(Size::D, Reg::R2, Reg::R0, 8 + 8 * chunk as i16);
             self.asm.alu(Alu::And, Reg::R1, Reg::R2);
             self.asm.store(Size::D, VECTOR, (masked + 8 * chunk) as i16, Reg::R1);
         }
-        self.asm.store(Size::W, VECTOR, masked as i16 - 4, Reg::R7);
         self.lookup(entries, masked - 4);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, next);
         self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        self.asm.load(Size::D, Reg::R3, Reg::R0, 8);
         self.asm.load(Size::D, Reg::R2, VECTOR, best);
         self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R1, Reg::R2, next);
         self.asm.store(Size::D, VECTOR, best, Reg::R1);
-        self.asm.load(Size::D, Reg::R1, Reg::R0, 8);
-        self.asm.store(Size::D, VECTOR, slot_at, Reg::R1);
+        self.asm.store(Size::D, VECTOR, word_at, Reg::R3);
         self.asm.place(next);
         self.asm.add_imm(Reg::R7, 1);
         self.asm.jump(again);
         self.asm.place(done);
         self.asm.load(Size::D, Reg::R0, VECTOR, best);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, -1, miss);
-        self.asm.load(Size::D, Reg::R0, VECTOR, slot_at);
-        self.lookup_index(records, Reg::R0);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
+        self.asm.load(Size::D, Reg::R1, VECTOR, word_at);
+        self.record(shape.records, miss);
         Ok(())
+    }
+
+    /// `r1` is a word: of records with arguments the place, which becomes the record's first word, with its address in r8; or on to
+    /// `none`.
+    fn record(&mut self, records: Option<usize>, none: Label) {
+        let Some(records) = records else { return };
+        self.lookup_index(records, Reg::R1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        self.asm.mov(RECORD, Reg::R0);
+        self.asm.load(Size::D, Reg::R1, RECORD, 0);
     }
 
     /// Apply a table and go on where its node says.
@@ -196,22 +208,23 @@ impl Gen<'_> {
         let ir = &self.program.tables[table.at()];
         let shape = self.shape.tables[table.at()].clone();
         let (hit, entry) = (self.scratch(HIT), self.scratch(ENTRY));
-        let (miss, found) = (self.asm.label(), self.asm.label());
+        let (miss, found, none) = (self.asm.label(), self.asm.label(), self.asm.label());
         if !ir.key.is_empty() {
             self.find(table, miss)?;
-            self.asm.mov(RECORD, Reg::R0);
             self.asm.store_imm(Size::D, VECTOR, hit, 1);
-            self.asm.load(Size::W, Reg::R1, RECORD, 4);
-            self.asm.store(Size::D, VECTOR, entry, Reg::R1);
             self.asm.jump(found);
         }
         self.asm.place(miss);
-        self.asm.map_value(RECORD, fixed::DEFAULTS as i32, shape.default_at);
         self.asm.store_imm(Size::D, VECTOR, hit, 0);
         self.asm.store_imm(Size::D, VECTOR, entry, 0);
+        self.asm.map_value(Reg::R1, fixed::DEFAULTS as i32, shape.default_at);
+        self.asm.load(Size::D, Reg::R1, Reg::R1, 0);
+        self.record(shape.records, none);
         self.asm.place(found);
-        self.asm.load(Size::W, Reg::R1, RECORD, 0);
-        let none = self.asm.label();
+        self.asm.mov(Reg::R2, Reg::R1);
+        self.asm.alu_imm(Alu::Rsh, Reg::R2, 32);
+        self.asm.store(Size::D, VECTOR, entry, Reg::R2);
+        self.asm.alu32(Alu::Mov, Reg::R1, Reg::R1);
         if let Some(members) = shape.members {
             let plain = self.asm.label();
             self.asm.mov(Reg::R2, Reg::R1);
@@ -221,10 +234,10 @@ impl Gen<'_> {
                 self.member_of_group(groups, profile, none)?;
             }
             self.asm.alu_imm(Alu::And, Reg::R1, (GROUP - 1) as i32);
-            self.lookup_index(members, Reg::R1);
+            self.lookup_index(members.map, Reg::R1);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-            self.asm.mov(RECORD, Reg::R0);
-            self.asm.load(Size::W, Reg::R1, RECORD, 0);
+            self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+            self.record(members.records, none);
             self.asm.place(plain);
         }
         let actions = self.table_actions(table);
@@ -265,14 +278,18 @@ impl Gen<'_> {
         self.asm.store_imm(Size::W, VECTOR, place + 4, GROUP_LEN as i32);
         self.lookup(groups, place as u32);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-        self.asm.load(Size::W, Reg::R2, Reg::R0, 0);
+        // How many there are and where the first one is, at once.
+        self.asm.load(Size::D, Reg::R3, Reg::R0, 0);
+        self.asm.alu32(Alu::Mov, Reg::R2, Reg::R3);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, none);
+        self.asm.alu_imm(Alu::Rsh, Reg::R3, 32);
         self.asm.load(Size::D, Reg::R1, VECTOR, hash);
         self.asm.alu(Alu::Mod, Reg::R1, Reg::R2);
+        self.asm.alu(Alu::Add, Reg::R1, Reg::R3);
         self.asm.store(Size::W, VECTOR, place + 4, Reg::R1);
         self.lookup(groups, place as u32);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-        self.asm.load(Size::W, Reg::R1, Reg::R0, 0);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
         self.asm.place(single);
         Ok(())
     }

@@ -18,7 +18,7 @@ use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
-use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, drop_reason, fixed, verdict};
+use barewire_p4_ebpf::maps::{self, TAG_LEN, TOO_LONG, WANTS_CLONE, drop_reason, fixed, verdict};
 use barewire_p4_ebpf::mirror::{MapOp, Mirror, MirrorError};
 use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
@@ -149,9 +149,9 @@ pub struct Kernel {
     mirror: Mirror,
     maps: Vec<Arc<Map>>,
     /// At XDP.
-    program: Program,
+    program: Arc<Program>,
     /// At tc; or why not.
-    tc: Result<Program, String>,
+    tc: Result<Arc<Program>, String>,
     /// Where it stands, or will.
     place: Place,
     /// Where it was asked to.
@@ -164,10 +164,8 @@ pub struct Kernel {
     ring: Option<RingReader>,
     /// Multicast groups with copies.
     groups: Groups,
-    /// How many elements each register array has.
-    register_sizes: Vec<u32>,
     /// What the kernel's registers held when they were lent.
-    lent: Vec<(RegisterId, u64, BigUint)>,
+    lent: Vec<Vec<u64>>,
     /// What has been added to the data path's counters so far.
     folded: HashMap<(usize, u32), [u64; 2]>,
     /// Which of the switch's programs this is.
@@ -210,7 +208,7 @@ impl Kernel {
         let load = |kind, insns: &[Insn]| {
             let mut insns = insns.to_vec();
             bind_maps(&mut insns, &fds);
-            Program::load(kind, "barewire_p4", &insns)
+            Program::load(kind, "barewire_p4", &insns).map(Arc::new)
         };
         let loaded = load(Kind::Xdp, &compiled.insns).map_err(KernelError::Load)?;
         let tc = match &compiled.tc {
@@ -235,7 +233,6 @@ impl Kernel {
                 .map_err(|source| KernelError::Map { name: spec.name.clone(), source })
         });
         let ring = ring.transpose()?;
-        let register_sizes = program.registers.iter().map(|register| register.size).collect();
         let mirror = Mirror::new(program, compiled.shape.clone());
         Ok(Kernel {
             compiled,
@@ -250,7 +247,6 @@ impl Kernel {
             attached: Vec::new(),
             ring,
             groups: Groups::default(),
-            register_sizes,
             lent: Vec::new(),
             folded: HashMap::new(),
             epoch: 0,
@@ -280,6 +276,28 @@ impl Kernel {
         self.trouble.as_deref()
     }
 
+    /// Registers begin with what a state has of them.
+    ///
+    /// # Errors
+    /// [`KernelError::Update`].
+    pub fn begin_registers(&mut self, state: &ProgramState) -> Result<(), KernelError> {
+        if !self.compiled.registers {
+            return Ok(());
+        }
+        for (map, registers) in self.compiled.shape.registers.iter().zip(&state.registers) {
+            let (map, name) = (&self.maps[*map], &self.compiled.maps[*map].name);
+            for (index, words) in registers.cells.chunks_exact(registers.words.max(1)).enumerate() {
+                if words.iter().all(|word| *word == 0) {
+                    continue;
+                }
+                let value: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                let done = map.update(&(index as u32).to_ne_bytes(), &value);
+                done.map_err(|source| KernelError::Update { name: name.clone(), source })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Bring a write to the maps. What does not fit sends all packets to user space, where it is.
     ///
     /// # Errors
@@ -298,14 +316,10 @@ impl Kernel {
                 mirror.clear(*table, &mut ops);
                 Ok(())
             }
-            StateWrite::SetDefault { table, action } => {
-                mirror.set_default(*table, action.as_ref(), &mut ops);
-                Ok(())
-            }
+            StateWrite::SetDefault { table, action } => mirror.set_default(*table, action.as_ref(), &mut ops),
             StateWrite::InsertMember { profile, member, call }
             | StateWrite::ModifyMember { profile, member, call } => {
-                mirror.set_member(*profile, *member, call, &mut ops);
-                Ok(())
+                mirror.set_member(*profile, *member, call, &mut ops)
             }
             StateWrite::RemoveMember { profile, member } => {
                 mirror.remove_member(*profile, *member, &mut ops);
@@ -458,17 +472,16 @@ impl Kernel {
     /// a program whose registers are in the kernel, only those that are too long for an interface or whose headers are too deep, and
     /// all of them while a table is fuller than its maps.
     pub fn lend_registers(&mut self, state: &mut ProgramState) {
-        self.lent.clear();
         if !self.compiled.registers {
             return;
         }
-        for at in 0..self.register_sizes.len() {
-            let register = RegisterId::from(at);
-            for index in 0..u64::from(self.register_sizes[at]) {
-                if let Some(value) = self.register(register, index) {
-                    let _ = state.write_register(register, index..index + 1, &value);
-                    self.lent.push((register, index, value));
-                }
+        let maps = &self.compiled.shape.registers;
+        self.lent.resize_with(maps.len(), Vec::new);
+        for ((map, lent), registers) in maps.iter().zip(&mut self.lent).zip(&mut state.registers) {
+            lent.resize(registers.cells.len(), 0);
+            match self.maps[*map].read_array(lent) {
+                Ok(()) => registers.cells.copy_from_slice(lent),
+                Err(_) => lent.clear(),
             }
         }
     }
@@ -476,17 +489,19 @@ impl Kernel {
     /// Those packets are done: what they wrote goes to the kernel. A packet that the kernel had at the same time and that wrote the
     /// same element is the one of two writers that comes first.
     pub fn take_registers_back(&mut self, state: &mut ProgramState) {
-        let mut ops = Vec::new();
-        for (register, index, before) in std::mem::take(&mut self.lent) {
-            match state.read_register(register, index) {
-                Ok(value) if value != before => {
-                    self.mirror.set_register(register, index as u32, &value, &mut ops);
-                }
-                _ => {}
-            }
+        if !self.compiled.registers {
+            return;
         }
-        if let Err(error) = self.write(&ops) {
-            self.trouble.get_or_insert_with(|| error.to_string());
+        let maps = &self.compiled.shape.registers;
+        for ((map, lent), registers) in maps.iter().zip(&self.lent).zip(&state.registers) {
+            let words = registers.words.max(1);
+            let pairs = registers.cells.chunks_exact(words).zip(lent.chunks_exact(words));
+            for (index, (value, _)) in pairs.enumerate().filter(|(_, (now, before))| now != before) {
+                let bytes: Vec<u8> = value.iter().flat_map(|word| word.to_ne_bytes()).collect();
+                if let Err(error) = self.maps[*map].update(&(index as u32).to_ne_bytes(), &bytes) {
+                    self.trouble.get_or_insert_with(|| error.to_string());
+                }
+            }
         }
     }
 
@@ -520,6 +535,11 @@ impl Kernel {
         self.statistic(TOO_LONG)
     }
 
+    /// Packets that it handed over at XDP because they are to be cloned.
+    pub fn want_clones(&self) -> u64 {
+        self.statistic(WANTS_CLONE)
+    }
+
     /// Packets that it handed over.
     pub fn handed_over(&self) -> u64 {
         self.statistic(1)
@@ -534,6 +554,11 @@ impl Kernel {
 
     fn write(&self, ops: &[MapOp]) -> Result<(), KernelError> {
         for op in ops {
+            if op.is_wait() {
+                let wait = |source| KernelError::Update { name: "membarrier(2)".to_owned(), source };
+                barewire_bpf::wait_for_programs().map_err(wait)?;
+                continue;
+            }
             let map = &self.maps[op.map];
             let done = match &op.value {
                 Some(value) => map.update(&op.key, value),
@@ -638,7 +663,15 @@ impl Kernel {
         self.at_place()?.test_run(bytes, repeat).map(|ran| ran.nanos)
     }
 
-    fn at_place(&self) -> io::Result<&Program> {
+    /// Runs of the program as it stands, for other threads than the one that writes to its maps.
+    ///
+    /// # Errors
+    /// It is to stand where it has no form.
+    pub fn runner(&self) -> io::Result<Arc<Program>> {
+        self.at_place().map(Arc::clone)
+    }
+
+    fn at_place(&self) -> io::Result<&Arc<Program>> {
         match (&self.place, &self.tc) {
             (Place::Xdp, _) => Ok(&self.program),
             (Place::Tc(_), Ok(program)) => Ok(program),

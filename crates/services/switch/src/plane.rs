@@ -12,6 +12,7 @@ use crate::pre::{LAG_HASH, Pre, Touched};
 use crate::prepared::Prepared;
 use crate::tag::{Tag, VLAN_LEN};
 use barewire_base::{DropReason, Duration, Instant};
+use barewire_engine::Interface;
 use barewire_frame::{Frame, Pool};
 use barewire_p4::ir::LearnListId;
 use barewire_p4_ebpf::maps::{MAX_CONTEXT, TAG_CONTEXT, TAG_LEN};
@@ -58,8 +59,6 @@ const _: () = assert!(
 
 /// How often it is looked at, at most.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Why a program moves to tc.
-const SEEN: &str = "segments larger than a frame came";
 
 /// The socket for what a program hands over at an interface.
 fn socket_at(interface: &str, at_tc: bool, gso: bool) -> Result<PortUri, barewire_port::OpenError> {
@@ -244,9 +243,28 @@ impl Plane {
         let Some(kernel) = &self.kernel else { return Ok(()) };
         let gso = self.datapath.config().pass_offloads;
         for (port, interface, _) in kernel.interfaces() {
-            self.ports.replace(port, &socket_at(interface, at_tc, gso)?, &self.pool)?;
+            // One that is away gets its socket when it is back.
+            if Interface::find(interface, interface).is_ok() {
+                self.ports.replace(port, &socket_at(interface, at_tc, gso)?, &self.pool)?;
+            }
         }
         Ok(())
+    }
+
+    /// A port of the kernel's is well again.
+    fn look_at_port(&mut self, port: u32) {
+        let gso = self.datapath.config().pass_offloads;
+        let Some(kernel) = &mut self.kernel else { return };
+        // Its socket may be of the hook where the program stood when it went away.
+        let interface = kernel.interfaces().find(|(known, ..)| *known == port).map(|(_, name, _)| name);
+        let socket = interface.and_then(|interface| socket_at(interface, kernel.is_at_tc(), gso).ok());
+        let slots = self.ports.slots();
+        let is_other =
+            |uri: &PortUri| slots.iter().any(|slot| slot.number() == port && slot.uri() != uri.text());
+        if let Some(socket) = socket.filter(is_other) {
+            let _ = self.ports.replace(port, &socket, &self.pool);
+        }
+        kernel.look_at(port);
     }
 
     /// The kernel's program goes; what it counted last is added to the data path's counters.
@@ -288,13 +306,11 @@ impl Plane {
 
     #[cold]
     fn settle_hook(&mut self) {
-        if !self.kernel.as_ref().is_some_and(|kernel| kernel.wants_tc()) {
-            return;
-        }
+        let Some(seen) = self.kernel.as_ref().and_then(|kernel| kernel.wants_tc()) else { return };
         // The sockets first: they must not see what the program at tc forwards.
         let done = self.set_sockets(true).map_err(|error| error.to_string());
         let Some(kernel) = &mut self.kernel else { return };
-        if let Err(why) = done.and_then(|()| kernel.move_to_tc(SEEN)) {
+        if let Err(why) = done.and_then(|()| kernel.move_to_tc(seen)) {
             kernel.stay_at_xdp(&why);
             let _ = self.set_sockets(false);
         }
@@ -347,9 +363,10 @@ impl Plane {
     /// Tell which ports came, went, went down or came up; says how many.
     pub fn report_ports(&mut self, inbox: &EngineInbox) -> usize {
         let mut count = 0;
-        for (port, up) in self.ports.changes() {
-            if let (true, Some(kernel)) = (up, &mut self.kernel) {
-                kernel.look_at(port);
+        let changes: Vec<(u32, bool)> = self.ports.changes().collect();
+        for (port, up) in changes {
+            if up {
+                self.look_at_port(port);
             }
             inbox.notify(Notification::Port { port, up });
             count += 1;

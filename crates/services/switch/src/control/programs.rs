@@ -85,7 +85,12 @@ impl Master {
         let throw_away = throw_away.clone();
         // Made here: engines do not allocate.
         let old = old.map(|old| (old, ProgramState::new(&Program::empty())));
-        let kernel = self.kernel();
+        let mut kernel = self.kernel();
+        if let Ok(Some(kernel)) = &mut kernel
+            && let Err(error) = kernel.begin_registers(&state)
+        {
+            kernel.failed(&error);
+        }
         let install = move |replica: &mut dyn Replica| {
             // What the kernel has counted and nobody has asked for is a part of what the old program counted. The kernel runs
             // that program until the next one stands in its place.

@@ -1,11 +1,14 @@
 //! The Portable Switch Architecture: ingress and egress each have their own parser and deparser.
 
-use super::{Datapath, EgressJob, Output};
+use super::fields::{Meta, PsaFields};
+use super::{Datapath, EgressJob, Output, Stages};
 use crate::control::MirrorSession;
 use barewire_base::DropReason;
 use barewire_frame::Frame;
+use barewire_p4::chain::{Operand, Step};
 use barewire_p4::engine::Engine;
-use barewire_p4::phv::{Phv, slot};
+use barewire_p4::ir::Program;
+use barewire_p4::phv::{Layout, Phv, slot};
 
 /// The port through which packets go round again.
 pub const PORT_RECIRCULATE: u32 = 0xffff_fffa;
@@ -21,7 +24,79 @@ mod path {
     pub const RECIRCULATE: u64 = 6;
 }
 
+/// What a compiler for the kernel has to know of the target: the same as [`Datapath::psa_ingress`] and [`Datapath::psa_egress`] for a
+/// packet that goes in at one port and out of one.
+pub(super) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_ebpf::Target {
+    let psa = PsaFields::find(program, &Layout::of(program));
+    let stages = Stages::find(program);
+    let stop = |values: Vec<Operand>| Step::StopIfAny(values, 1);
+    let set = |steps: &mut Vec<Step>, field: Meta, value: Operand| {
+        steps.extend(field.field().map(|field| Step::Set(field, value)));
+    };
+    let copy = |steps: &mut Vec<Step>, to: Meta, from: Meta| {
+        steps.extend(to.field().zip(from.field()).map(|(to, from)| Step::Set(to, Operand::Field(from))));
+    };
+    let mut steps = Vec::new();
+    if let (Some(drop), Some(out), Some(egress_drop)) =
+        (psa.o_drop.field(), psa.o_egress_port.field(), psa.eo_drop.field())
+    {
+        set(&mut steps, psa.ip_packet_path, Operand::Const(path::NORMAL));
+        steps.push(Step::Parse(stages.ingress_parser));
+        copy(&mut steps, psa.i_ingress_port, psa.ip_ingress_port);
+        copy(&mut steps, psa.i_packet_path, psa.ip_packet_path);
+        set(&mut steps, psa.i_parser_error, Operand::Slot(slot::PARSER_ERROR));
+        for field in [psa.o_class_of_service, psa.o_clone, psa.o_resubmit, psa.o_multicast_group] {
+            set(&mut steps, field, Operand::Const(0));
+        }
+        set(&mut steps, psa.o_drop, Operand::Const(1));
+        steps.push(Step::Run(stages.ingress));
+        steps.push(stop(vec![Operand::Slot(slot::ASSERT), Operand::Field(drop)]));
+        steps.push(Step::Deparse(stages.ingress_deparser));
+        set(&mut steps, psa.e_instance, Operand::Const(0));
+        copy(&mut steps, psa.e_class_of_service, psa.o_class_of_service);
+        set(&mut steps, psa.ep_packet_path, Operand::Const(path::NORMAL_UNICAST));
+        steps.push(Step::Keep(Operand::Field(out)));
+        copy(&mut steps, psa.ep_egress_port, psa.o_egress_port);
+        set(&mut steps, psa.e_timestamp, Operand::Slot(slot::NOW_US));
+        steps.push(Step::Parse(stages.egress_parser));
+        copy(&mut steps, psa.e_egress_port, psa.ep_egress_port);
+        copy(&mut steps, psa.e_packet_path, psa.ep_packet_path);
+        set(&mut steps, psa.e_parser_error, Operand::Slot(slot::PARSER_ERROR));
+        for field in [psa.eo_clone, psa.eo_drop] {
+            set(&mut steps, field, Operand::Const(0));
+        }
+        steps.push(Step::Run(stages.egress));
+        copy(&mut steps, psa.ed_egress_port, psa.ep_egress_port);
+        steps.push(stop(vec![Operand::Slot(slot::ASSERT), Operand::Field(egress_drop)]));
+        steps.push(Step::Deparse(stages.egress_deparser));
+    }
+    let refused = [
+        (psa.o_clone, "clones, in PSA programs"),
+        (psa.eo_clone, "clones, in PSA programs"),
+        (psa.o_resubmit, "resubmission, in PSA programs"),
+        (psa.o_multicast_group, "multicast, in PSA programs"),
+    ];
+    barewire_p4_ebpf::Target {
+        steps,
+        ingress_port: psa.ip_ingress_port.field(),
+        ingress_timestamp: psa.i_timestamp.field(),
+        refused: refused.iter().filter_map(|(field, why)| Some((field.field()?, *why))).collect(),
+        recirculate_port: Some(PORT_RECIRCULATE),
+        drop_port,
+        far_jumps: crate::kernel::far_jumps(),
+        ..barewire_p4_ebpf::Target::default()
+    }
+}
+
 impl Datapath {
+    /// Take a packet that the kernel's program recirculates, which counts as long as it was when it came in.
+    pub(super) fn psa_receive_again(&mut self, len: u64, frame: Frame) {
+        let mut phv = self.blank(len as usize);
+        self.psa.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
+        self.psa.ip_packet_path.set(&mut phv, path::RECIRCULATE);
+        self.go_again(0, frame, phv);
+    }
+
     pub(super) fn psa_receive<O: Output>(&mut self, port: u32, frame: Frame, out: &mut O) {
         self.psa.ip_packet_path.set(&mut self.phv, path::NORMAL);
         self.psa.ip_ingress_port.set(&mut self.phv, u64::from(port));

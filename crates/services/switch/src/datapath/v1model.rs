@@ -66,13 +66,12 @@ pub(crate) fn steps(program: &Program) -> Vec<Step> {
 
 /// What a compiler for the kernel has to know of the target.
 pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_ebpf::Target {
+    if program.arch == Arch::Psa {
+        return super::psa::kernel_target(program, drop_port);
+    }
     let fields = V1Fields::find(program, &Layout::of(program));
-    let steps = match program.arch {
-        Arch::V1Model => steps(program),
-        Arch::Psa => Vec::new(),
-    };
     barewire_p4_ebpf::Target {
-        steps,
+        steps: steps(program),
         ingress_port: fields.ingress_port.field(),
         packet_length: fields.packet_length.field(),
         ingress_timestamp: fields.ingress_global_timestamp.field(),
@@ -83,6 +82,8 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         cloned: instance::INGRESS_CLONE,
         resubmitted: instance::RESUBMITTED,
         recirculated: instance::RECIRCULATED,
+        refused: Vec::new(),
+        recirculate_port: None,
         drop_port,
         far_jumps: crate::kernel::far_jumps(),
         hook: barewire_p4_ebpf::Hook::Xdp,
@@ -116,6 +117,9 @@ impl Datapath {
         }
         if !self.config.pass_offloads && !finish_checksum(&mut frame) {
             return self.drop(DropReason::UnfinishedChecksum);
+        }
+        if self.arch == Arch::Psa {
+            return self.psa_receive_again(context.words[0], frame);
         }
         let mut phv = self.blank(frame.len());
         let sessions = u64::from(SESSIONS);

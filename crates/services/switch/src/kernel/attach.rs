@@ -5,7 +5,9 @@
 //! to tc when the first such segment comes.
 
 use super::{Kernel, KernelError};
-use barewire_bpf::{Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, remove_left, takes_redirected};
+use barewire_bpf::{
+    Claim, Holder, Hook, Link, Program, XdpMode, peer_is_elsewhere, remove_left, takes_redirected,
+};
 use barewire_engine::Interface;
 use barewire_p4_ebpf::maps::{MAX_PORTS, fixed, targets};
 use std::io;
@@ -58,7 +60,10 @@ pub(super) struct Attached {
     mtu: u32,
     /// Its other end is in another network namespace.
     peer: bool,
-    link: Link,
+    /// None while the interface is away.
+    link: Option<Link>,
+    /// No other switch stands there.
+    _claim: Option<Claim>,
     native: bool,
     /// Which hook, and why.
     how: String,
@@ -91,6 +96,24 @@ fn stand(found: &Interface, attach: impl FnOnce() -> Result<Stands, String>) -> 
         how.push_str("; a filter that a killed process had left is gone");
     }
     Ok((link, native, how))
+}
+
+/// Claims an interface for one port of one switch, whatever hook that stands at.
+fn claim(found: &Interface) -> Result<Claim, String> {
+    let name = &found.name;
+    Claim::of(found.index).map_err(|error| match error.raw_os_error() {
+        // EADDRINUSE.
+        Some(98) => match Holder::of_xdp(found.index) {
+            Some(holder) => format!("another XDP program is attached to `{name}`: {holder}"),
+            None => match Claim::holder(found.index) {
+                Some(who) => {
+                    format!("another switch, or another port of this one, stands at `{name}`: {who}")
+                }
+                None => format!("another switch, or another port of this one, stands at `{name}`"),
+            },
+        },
+        _ => format!("a socket that claims `{name}`: {error}"),
+    })
 }
 
 /// At XDP.
@@ -205,13 +228,17 @@ impl Kernel {
         };
     }
 
-    /// Whether segments come that only tc takes, and it does not stand there.
-    pub fn wants_tc(&self) -> bool {
-        self.choice == HookChoice::Auto
+    /// Whether something came that only tc takes, and it does not stand there: what.
+    pub fn wants_tc(&self) -> Option<&'static str> {
+        let may = self.choice == HookChoice::Auto
             && self.place == Place::Xdp
             && self.tc.is_ok()
-            && !self.attached.is_empty()
-            && self.too_long() > 0
+            && self.attached.iter().any(|attached| attached.link.is_some());
+        match may {
+            true if self.too_long() > 0 => Some("segments larger than a frame came"),
+            true if self.compiled.clones_alone && self.want_clones() > 0 => Some("packets to clone came"),
+            _ => None,
+        }
     }
 
     /// Puts the program at an interface, under a port's number; says how. Packets that it hands over go on to the
@@ -224,6 +251,7 @@ impl Kernel {
             return Err(format!("port {port}: the kernel's ports have numbers below {MAX_PORTS}"));
         }
         let found = Interface::find(interface, interface).map_err(|error| error.to_string())?;
+        let claimed = claim(&found)?;
         let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
         let (link, native, how) = match (&self.place, &self.tc) {
             (Place::Tc(why), Ok(program)) => {
@@ -238,7 +266,8 @@ impl Kernel {
             index: found.index,
             mtu: found.mtu,
             peer,
-            link,
+            link: Some(link),
+            _claim: Some(claimed),
             native,
             how: how.clone(),
         };
@@ -255,13 +284,19 @@ impl Kernel {
     pub fn move_to_tc(&mut self, why: &'static str) -> Result<(), String> {
         let Ok(program) = &self.tc else { return Err("no form for tc".to_owned()) };
         let mut links = Vec::new();
-        for attached in &self.attached {
-            let found =
-                Interface::find(&attached.interface, &attached.interface).map_err(|e| e.to_string())?;
-            links.push(stand(&found, || at_tc(program, &found, why, attached.peer, self.choice))?);
+        for (at, attached) in self.attached.iter().enumerate() {
+            let found = Interface::find(&attached.interface, &attached.interface);
+            // One that is away, or is not the one that it was, comes to the new hook when it is back.
+            let Ok(found) = found.as_ref().map_err(drop).and_then(|found| {
+                if found.index == attached.index && attached.link.is_some() { Ok(found) } else { Err(()) }
+            }) else {
+                continue;
+            };
+            links.push((at, stand(found, || at_tc(program, found, why, attached.peer, self.choice))?));
         }
-        for (attached, (link, native, how)) in self.attached.iter_mut().zip(links) {
-            (attached.link, attached.native, attached.how) = (link, native, how);
+        for (at, (link, native, how)) in links {
+            let attached = &mut self.attached[at];
+            (attached.link, attached.native, attached.how) = (Some(link), native, how);
         }
         self.place = Place::Tc(why);
         Ok(())
@@ -294,7 +329,7 @@ impl Kernel {
 
     fn set_max_frame_to(&mut self, least: Option<u32>) -> Result<(), KernelError> {
         let mut ops = Vec::new();
-        self.mirror.set_max_frame(least.map_or(0, |mtu| mtu + FRAME_OVERHEAD), &mut ops);
+        self.mirror.set_max_frame(least.map_or(0, |mtu| mtu.saturating_add(FRAME_OVERHEAD)), &mut ops);
         self.write(&ops)
     }
 
@@ -302,27 +337,51 @@ impl Kernel {
     pub fn detach(&mut self, port: u32) {
         let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
         let gone = self.attached.remove(at);
+        self.forget_copies_to(gone.index);
         let _ = self.maps[fixed::PORTS].delete(&gone.index.to_ne_bytes());
         let _ = self.maps[fixed::DEVICES].delete(&port.to_ne_bytes());
         let _ = self.set_target(port, 0, false);
         let _ = self.set_max_frame();
     }
 
-    /// A port is well again: its interface may be another one under the same name, or its other end elsewhere.
-    pub fn look_at(&mut self, port: u32) {
-        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
-        let attached = &self.attached[at];
-        let name = attached.interface.clone();
-        let same = Interface::find(&name, &name).is_ok_and(|found| {
+    /// Whether a program stands at an interface as it was put there.
+    fn stands(&self, attached: &Attached) -> bool {
+        let there = Interface::find(&attached.interface, &attached.interface).is_ok_and(|found| {
             let peer = found.driver == "veth" && peer_is_elsewhere(found.index);
             (found.index, found.mtu, peer) == (attached.index, attached.mtu, attached.peer)
         });
-        if !same {
-            self.detach(port);
-            if let Err(why) = self.attach(port, &name) {
-                self.trouble = Some(why);
-            }
+        // One that was in another namespace for a while has its number, and nothing of ours.
+        there
+            && attached.link.as_ref().is_some_and(Link::is_alive)
+            && matches!(self.maps[fixed::DEVICES].lookup(&attached.port.to_ne_bytes()), Ok(Some(_)))
+    }
+
+    /// A port is well again: its interface may be another one under the same name, or its other end elsewhere.
+    pub fn look_at(&mut self, port: u32) {
+        let Some(at) = self.attached.iter().position(|attached| attached.port == port) else { return };
+        if self.stands(&self.attached[at]) {
+            return;
         }
+        let name = self.attached[at].interface.clone();
+        self.detach(port);
+        if let Err(why) = self.attach(port, &name) {
+            self.away(port, name, &why);
+        }
+    }
+
+    /// Keep a port's place, for when its interface is there again.
+    fn away(&mut self, port: u32, interface: String, why: &str) {
+        self.attached.push(Attached {
+            port,
+            interface,
+            index: 0,
+            mtu: u32::MAX - FRAME_OVERHEAD,
+            peer: false,
+            link: None,
+            _claim: None,
+            native: false,
+            how: format!("not in the kernel: {why}"),
+        });
     }
 
     /// Stand where another program stood, from the next packet on, and leave it nowhere.
@@ -332,30 +391,36 @@ impl Kernel {
         if let Err(error) = self.set_max_frame_to(old.attached.iter().map(|attached| attached.mtu).min()) {
             self.trouble = Some(error.to_string());
         }
-        for attached in &old.attached {
-            if let Err(error) = self.set_port(attached) {
-                self.trouble = Some(format!("`{}`: {error}", attached.interface));
-            }
+        for attached in old.attached.iter().filter(|attached| attached.link.is_some()) {
+            // One that went away meanwhile is put there when it is back.
+            let _ = self.set_port(attached);
         }
         self.place = if self.tc.is_ok() { old.place.clone() } else { Place::Xdp };
         let same = self.place == old.place;
         for mut attached in std::mem::take(&mut old.attached) {
-            let done = match (&self.place, &self.tc) {
-                (Place::Tc(_), Ok(program)) => {
-                    attached.link.replace(program).map_err(|error| error.to_string())
+            let done = match (&self.place, &self.tc, &attached.link) {
+                (_, _, None) => Ok(()),
+                (Place::Tc(_), Ok(program), Some(link)) => {
+                    link.replace(program).map_err(|error| error.to_string())
                 }
-                _ if same => attached.link.replace(&self.program).map_err(|error| error.to_string()),
+                (_, _, Some(link)) if same => link.replace(&self.program).map_err(|error| error.to_string()),
                 // The old one stood at tc, where this one has no form.
                 _ => Interface::find(&attached.interface, &attached.interface)
                     .map_err(|error| error.to_string())
                     .and_then(|found| stand(&found, || at_xdp(&self.program, &found, HookChoice::Auto)))
                     .map(|(link, native, how)| {
-                        (attached.link, attached.native, attached.how) = (link, native, how);
+                        (attached.link, attached.native, attached.how) = (Some(link), native, how);
                     }),
             };
             match done {
                 Ok(()) => self.attached.push(attached),
-                Err(error) => self.trouble = Some(format!("`{}`: {error}", attached.interface)),
+                Err(why) => {
+                    let Attached { port, interface, index, .. } = attached;
+                    let _ = self.maps[fixed::PORTS].delete(&index.to_ne_bytes());
+                    let _ = self.maps[fixed::DEVICES].delete(&port.to_ne_bytes());
+                    let _ = self.set_target(port, 0, false);
+                    self.away(port, interface, &why);
+                }
             }
         }
         let _ = self.set_max_frame();

@@ -5,9 +5,11 @@
 mod clones;
 mod differential;
 mod meters;
+mod psa;
 mod rounds;
 mod sets;
 mod told;
+mod writes;
 
 use barewire_p4::ir::{Arch, CounterId, Program};
 use barewire_p4_ebpf::Refusal;
@@ -210,7 +212,7 @@ fn at(tc: bool) -> TargetConfig {
 
 fn stf(path: &Path, tc: bool) -> Option<Result<stf::Outcome, String>> {
     let program = import(&path.with_extension("json"))?;
-    if program.arch == Arch::Psa {
+    if program.arch == Arch::Psa && tc {
         return None;
     }
     let text = std::fs::read_to_string(path).expect("it is readable");

@@ -1,0 +1,108 @@
+//! Writes while packets are under way on another CPU.
+
+use super::*;
+use barewire_p4::ir::ActionCall;
+use barewire_p4::key::MatchParam;
+use barewire_p4_state::TableAction;
+use barewire_switch::control::link::Replica;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// However fast entries and defaults change, no packet sees the half of one.
+#[test]
+fn no_packet_sees_half_an_entry() {
+    if !may_load() {
+        return;
+    }
+    let program = from_source(include_str!("../../../../../tests/programs/pairs.p4"));
+    for tc in [false, true] {
+        let [_, mut side] = both(&program, &at(tc));
+        let control = side.switch().clone();
+        let pair = |table, value: u64| {
+            let action = control.action_of(table, "set").expect("its action");
+            TableAction::Call(ActionCall { action, args: vec![value.into(), value.into()] })
+        };
+        let to = |last: u64| (0x0200_0000_0000 + last).into();
+        let key = |name: &str, last: u64| match name {
+            "exacts" => vec![MatchParam::Exact(to(last))],
+            "prefixes" => vec![MatchParam::Lpm { value: to(last), prefix_len: 48 }],
+            _ => vec![MatchParam::Ternary { value: to(last), mask: ((1_u64 << 48) - 1).into() }],
+        };
+        let tables =
+            ["exacts", "prefixes", "masks"].map(|name| (name, control.table(name).expect("a table")));
+        let defaults = control.table("defaults").expect("a table");
+        // The packet finds the second entry of each table; the others come and go, and change.
+        let mut entries = Vec::new();
+        for (name, table) in tables {
+            for last in 0..3 {
+                entries.push((
+                    table,
+                    control.add_entry(table, key(name, last), 0, pair(table, 0)).expect("an entry"),
+                ));
+            }
+        }
+        let mut packet = vec![0_u8; 60];
+        (packet[0], packet[5]) = (2, 1);
+        side.apply();
+        let runner = side.plane().kernel.as_ref().expect("the kernel has it").runner().expect("its place");
+        assert_eq!(side.send(1, &packet).expect("it fits").len(), 1);
+        let (done, packets) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mut writes = 0_u64;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    const AT_ONCE: u32 = 20_000;
+                    runner.test_run(&packet, AT_ONCE).expect("it runs");
+                    packets.fetch_add(AT_ONCE.into(), Ordering::Relaxed);
+                }
+            });
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_secs(3) {
+                for (table, entry) in &entries {
+                    writes += 1;
+                    control.modify_entry(*table, *entry, pair(*table, writes)).expect("it is there");
+                }
+                control.set_default(defaults, pair(defaults, writes)).expect("a default");
+                for (at, (name, table)) in tables.into_iter().enumerate() {
+                    let place = 3 * at + (writes as usize / 9) % 3;
+                    control.delete_entry(table, entries[place].1).expect("it is there");
+                    let last = place as u64 % 3;
+                    entries[place].1 =
+                        control.add_entry(table, key(name, last), 0, pair(table, writes)).expect("an entry");
+                }
+                side.apply();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let halves = counted(&mut side);
+        println!("{writes} writes, {} packets, at tc: {tc}: {halves:?}", packets.load(Ordering::Relaxed));
+        assert!(halves[7][0] > 10_000 && writes > 1000);
+        assert_eq!(halves[..4], [[0, 0]; 4], "packets that saw halves, by table");
+        assert_eq!(side.failures, Vec::<String>::new());
+        let kernel = side.plane().kernel.as_ref().expect("the kernel has it");
+        assert_eq!(kernel.trouble(), None);
+    }
+}
+
+/// Programs come and go without end: nothing of them is left.
+#[test]
+fn programs_that_went_leave_nothing() {
+    if !may_load() {
+        return;
+    }
+    let open = || std::fs::read_dir("/proc/self/fd").expect("it is there").count();
+    let program = from_source(include_str!("../../../../../tests/programs/rounds.p4"));
+    let prepared = Arc::new(Prepared::for_kernel(program, 511).expect("it has a form for the kernel"));
+    let mut side = Harness::new(Arc::clone(&prepared), at(false)).expect("a switch");
+    let mut before = 0;
+    for round in 0..40 {
+        side.switch().commit_prepared(Arc::clone(&prepared)).expect("a program");
+        side.apply();
+        if round == 2 {
+            before = open();
+        }
+    }
+    // Other tests of this process have some of their own.
+    assert!(open() < before + 200, "{before} descriptors, then {}", open());
+    assert!(side.plane().state().is_some());
+}
