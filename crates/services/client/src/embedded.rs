@@ -7,10 +7,11 @@ use crate::event::{ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
+use barewire_channel::Process;
 use barewire_engine::{Attached, HostSettings, Stack, random};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::Host;
-use barewire_port::Port;
+use barewire_port::{Port, PortError};
 use barewire_transport as transport;
 use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, RecvBuf};
 use barewire_wire::MacAddr;
@@ -82,8 +83,12 @@ impl EmbeddedConfig {
 /// A message endpoint in this thread.
 ///
 /// Neither `Send` nor `Sync`: frames and memory belong to the thread that made it.
+///
+/// A child made by fork(2) has no use for its parent's endpoints: there they move no frames ([`PortError::Inherited`]), as two processes
+/// would write one port's rings and seal packets with the same keys and numbers. It opens its own.
 pub struct Embedded {
     stack: Stack<HeapMemory>,
+    process: Process,
     home: Home,
     shares: Shares,
     now: Instant,
@@ -123,6 +128,7 @@ impl Embedded {
         let endpoint = Endpoint::new(transport, memory, random()?)?;
         Ok(Embedded {
             stack: Stack::new(port, pool, Host::new(host), endpoint),
+            process: Process::this(),
             home: Home::new(),
             shares,
             now: barewire_engine::now(),
@@ -208,9 +214,14 @@ impl Embedded {
         Room { free: memory.available().0, capacity: memory.send_capacity() }
     }
 
-    fn is_too_large(&self, len: usize) -> bool {
+    /// Longest message that can ever be sent from here, in bytes, however empty the memory is. Its receiver's memory is another limit.
+    pub fn message_max(&self) -> usize {
         let most = self.stack.endpoint().memory().send_max();
-        len > most.min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+        most.min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+    }
+
+    fn is_too_large(&self, len: usize) -> bool {
+        len > self.message_max()
     }
 
     /// Takes a flow's share for a block that is taken from the memory already.
@@ -358,14 +369,34 @@ impl Embedded {
         }
     }
 
+    /// Whether another process opened it, whose child this one is.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        !self.process.is_this()
+    }
+
+    #[inline]
+    fn begin_cycle(&mut self) -> Result<(), PortError> {
+        if self.is_inherited() {
+            return Err(self.inherited());
+        }
+        self.now = barewire_engine::now();
+        self.take_back();
+        Ok(())
+    }
+
+    #[cold]
+    fn inherited(&self) -> PortError {
+        PortError::Inherited { port: self.stack.port().caps().description.clone() }
+    }
+
     /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
     ///
     /// # Errors
-    /// The port's, when it is down.
+    /// The port's, when it is down, and [`PortError::Inherited`].
     #[inline]
-    pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
-        self.now = barewire_engine::now();
-        self.take_back();
+    pub fn poll(&mut self) -> Result<usize, PortError> {
+        self.begin_cycle()?;
         self.stack.poll(self.now)
     }
 
@@ -374,9 +405,8 @@ impl Embedded {
     /// # Errors
     /// The port's, when it is down.
     #[inline]
-    pub fn flush(&mut self) -> Result<usize, barewire_port::PortError> {
-        self.now = barewire_engine::now();
-        self.take_back();
+    pub fn flush(&mut self) -> Result<usize, PortError> {
+        self.begin_cycle()?;
         self.stack.transmit(self.now)
     }
 
@@ -484,7 +514,7 @@ impl Embedded {
         &mut self,
         timeout: Duration,
         mut done: impl FnMut(&mut Embedded) -> bool,
-    ) -> Result<bool, barewire_port::PortError> {
+    ) -> Result<bool, PortError> {
         let end = barewire_engine::now() + timeout;
         loop {
             let moved = self.poll()?;
