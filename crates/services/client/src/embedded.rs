@@ -8,33 +8,22 @@ use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
 use barewire_channel::Process;
-use barewire_engine::{Attached, HostSettings, Stack, random};
+use barewire_engine::{Attached, HostSettings, PortSettings, Stack, random};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::Host;
 use barewire_port::{Port, PortError};
 use barewire_transport as transport;
 use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, RecvBuf};
-use barewire_wire::MacAddr;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Which port, which addresses, how much memory.
 #[derive(Clone, Debug)]
 pub struct EmbeddedConfig {
-    /// The port's URI, such as `xdp:eth0` or `mem:demo`.
-    pub port: String,
-    /// Our IPv4 addresses with their prefix lengths.
-    pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// Our IPv6 addresses with their prefix lengths.
-    pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// Where IPv4 packets to other networks go.
-    pub gateway4: Option<Ipv4Addr>,
-    /// Where IPv6 packets to other networks go.
-    pub gateway6: Option<Ipv6Addr>,
-    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
-    pub mac: Option<MacAddr>,
-    /// The VLAN that all frames are in.
-    pub vlan: Option<u16>,
+    /// The port, and the host on it.
+    pub interface: PortSettings,
+    /// Neighbours remembered at once; `None`: the host's default.
+    pub neighbours_max: Option<usize>,
     /// The frame pool.
     pub pool: PoolConfig,
     /// Bytes of messages waiting to be acknowledged. Default 16 MiB.
@@ -42,7 +31,7 @@ pub struct EmbeddedConfig {
     /// Bytes of messages not yet released. Default 16 MiB.
     pub recv_bytes: u32,
     /// Limits, timers, keys and trust ([`security`](crate::security); a key is read by `barewire_engine::keyfile::read`). Its MTU is
-    /// lowered to the port's.
+    /// the interface's.
     pub transport: transport::Config,
 }
 
@@ -50,13 +39,8 @@ impl EmbeddedConfig {
     /// A configuration with one IPv4 address on a network of 24 bits.
     pub fn new(port: &str, ipv4: Ipv4Addr) -> EmbeddedConfig {
         EmbeddedConfig {
-            port: port.to_owned(),
-            ipv4: vec![(ipv4, 24)],
-            ipv6: vec![],
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: None,
+            interface: PortSettings::new(port, ipv4, 24),
+            neighbours_max: None,
             pool: PoolConfig::default(),
             send_bytes: 16 << 20,
             recv_bytes: 16 << 20,
@@ -65,18 +49,7 @@ impl EmbeddedConfig {
     }
 
     fn settings(&self) -> HostSettings<'_> {
-        HostSettings {
-            port: &self.port,
-            pool: self.pool,
-            ipv4: &self.ipv4,
-            ipv6: &self.ipv6,
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            mac: self.mac,
-            vlan: self.vlan,
-            mtu_max: self.transport.mtu,
-            neighbours_max: None,
-        }
+        HostSettings { interface: &self.interface, pool: self.pool, neighbours_max: self.neighbours_max }
     }
 }
 
@@ -108,7 +81,7 @@ impl Embedded {
         Embedded::on(config.settings().attach()?, config)
     }
 
-    /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.port` is not looked at.
+    /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.interface.port` is not looked at.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -185,9 +158,18 @@ impl Embedded {
     /// [`Event::Writable`] names the flow. The shares are those of [`Client::send`](crate::Client::send).
     #[inline]
     pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
+        self.send_reported(flow, message, 0)
+    }
+
+    /// Queues a copy of `message`; [`Event::Delivered`] reports its fate with `token`, which is not zero.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_reported(&mut self, flow: FlowId, message: &[u8], token: u64) -> Result<(), SendError> {
         let mut buf = self.reserve_on(flow, message.len())?;
         self.bytes_mut(&mut buf).copy_from_slice(message);
-        self.queue(flow, buf, 0)
+        self.queue(flow, buf, token)
     }
 
     /// Queues one message made of `pieces`.

@@ -49,8 +49,7 @@ fn shake_hands(pattern: u8) {
     let (client, server) = (of(&a, &b), of(&b, &a));
     let ephemeral = |byte| Zeroizing::new([byte; 32]);
     let known = (pattern == PATTERN_IK).then(|| b.public());
-    let mut at_client =
-        Noise::new(&client, &said(pattern), ephemeral(0x41), true, known.as_ref()).unwrap();
+    let mut at_client = Noise::new(&client, &said(pattern), ephemeral(0x41), true, known.as_ref()).unwrap();
     let mut at_server = Noise::new(&server, &said(pattern), ephemeral(0x42), false, None).unwrap();
     let first = at_client.write(&[]).unwrap();
     // One that fails makes the state anew.

@@ -206,11 +206,7 @@ impl Flow {
         received
     }
 
-    fn poll_recv(
-        &self,
-        cx: &Context<'_>,
-        entries: &mut Entries,
-    ) -> Poll<Result<Option<Message>, RecvError>> {
+    fn poll_recv(&self, cx: &Context<'_>, entries: &mut Entries) -> Poll<Result<Option<Message>, RecvError>> {
         self.with(|state, flow| {
             state.pump();
             let is_gone = state.gone;

@@ -58,7 +58,6 @@ use crate::event::ConnectOptions;
 use crate::{AttachError, CloseReason, ConnectFailure, FlowId};
 use driver::Shared;
 use state::{Attempt, State};
-use wait::{Place, Waiter};
 use std::future::poll_fn;
 use std::io;
 use std::net::IpAddr;
@@ -66,6 +65,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::net::ToSocketAddrs;
+use wait::{Place, Waiter};
 
 /// Why no message comes any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

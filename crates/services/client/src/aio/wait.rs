@@ -16,7 +16,10 @@ pub(crate) struct Waiting(BTreeMap<u64, Waker>);
 
 impl Waiting {
     fn add(&mut self, number: u64, cx: &Context<'_>) {
-        self.0.entry(number).and_modify(|waker| waker.clone_from(cx.waker())).or_insert_with(|| cx.waker().clone());
+        self.0
+            .entry(number)
+            .and_modify(|waker| waker.clone_from(cx.waker()))
+            .or_insert_with(|| cx.waker().clone());
     }
 
     pub fn wake(&mut self) {
