@@ -167,9 +167,9 @@
 #define BW_ERR_SECURITY -24
 
 /**
- * Bytes of a peer's name, at most.
+ * Bytes that hold any peer's name, its final zero included.
  */
-#define BW_PEER_NAME_MAX 16
+#define BW_PEER_NAME_LEN 17
 
 /**
  * Bytes of a public key.
@@ -445,11 +445,6 @@ typedef struct bw_client bw_client;
 typedef struct bw_embedded bw_embedded;
 
 /**
- * Who is at the other end of an encrypted flow, as the peer has proven it.
- */
-typedef struct bw_peer bw_peer;
-
-/**
  * An address and a UDP port.
  */
 typedef struct bw_addr {
@@ -479,6 +474,20 @@ typedef struct bw_addr {
  * Number of a flow. Unique within a daemon's life; never used for another flow.
  */
 typedef uint64_t bw_flow;
+
+/**
+ * Who is at the other end of an encrypted flow, as the peer has proven it.
+ */
+typedef struct bw_identity {
+  /**
+   * What the configuration calls it, ended by a zero byte; "self": this host.
+   */
+  char name[BW_PEER_NAME_LEN];
+  /**
+   * Its public key.
+   */
+  uint8_t key[BW_KEY_LEN];
+} bw_identity;
 
 /**
  * How to connect. All zero is the default.
@@ -653,7 +662,7 @@ int bw_addresses(struct bw_client *client, struct bw_addr *addrs, size_t max);
  * @param peer  Receives its name and key.
  * @return 1; 0 when the flow is not encrypted, not open yet, or gone.
  */
-int bw_peer(struct bw_client *client, bw_flow flow, struct bw_peer *peer);
+int bw_peer(struct bw_client *client, bw_flow flow, struct bw_identity *peer);
 
 /**
  * Largest IP packet on the daemon's port, in bytes.
@@ -1065,7 +1074,7 @@ int bw_embedded_send_reported(struct bw_embedded *endpoint,
  * @param peer  Receives its name and key.
  * @return 1; 0 when the flow is not encrypted, not open yet, or gone.
  */
-int bw_embedded_peer(struct bw_embedded *endpoint, bw_flow flow, struct bw_peer *peer);
+int bw_embedded_peer(struct bw_embedded *endpoint, bw_flow flow, struct bw_identity *peer);
 
 /**
  * As bw_requests, of an endpoint.

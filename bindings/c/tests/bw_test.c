@@ -845,7 +845,7 @@ static void embedded_by_files(const char *file_of_a, const char *file_of_b, cons
   bw_event event;
   bw_addr to;
   bw_flow flow, back;
-  bw_peer peer;
+  bw_identity peer;
   const void *where;
   char key[2 * BW_KEY_LEN + 1];
   uint64_t first, second;

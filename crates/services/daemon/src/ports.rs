@@ -75,7 +75,7 @@ impl Written {
 
 /// A table with the keys of a port and some of its own. (`serde(flatten)` would take unknown keys, and not say where a wrong one stands.)
 macro_rules! port_table {
-    ($(#[$about:meta])* $name:ident { $($more:ident: $kind:ty,)* }) => {
+    ($(#[$about:meta])* struct $name:ident { $($more:ident: $kind:ty,)* }) => {
         $(#[$about])*
         #[derive(Deserialize, Default)]
         #[serde(deny_unknown_fields, default)]
@@ -111,7 +111,7 @@ macro_rules! port_table {
 
 port_table! {
     /// `[interface]`: the first port, and what all have in common.
-    InterfaceTable {
+    struct InterfaceTable {
         neighbours_max: Option<usize>,
         pool_frames: Option<u32>,
         chunk_len: Option<u32>,
@@ -121,7 +121,7 @@ port_table! {
 
 port_table! {
     /// One of `[[ports]]`.
-    PortTable {}
+    struct PortTable {}
 }
 
 /// What the keys of a table are called in messages.

@@ -282,7 +282,7 @@ fn a_byte_stream_fits_into_a_small_channel() {
             ByteStream::new(here).read_to_end(&mut bytes).await.unwrap();
             bytes
         });
-        let sent: Vec<u8> = (0..300_000u32).map(|n| (n * 7 >> 3) as u8).collect();
+        let sent: Vec<u8> = (0..300_000u32).map(|n| ((n * 7) >> 3) as u8).collect();
         let mut stream = ByteStream::new(there);
         stream.write_all(&sent).await.unwrap();
         stream.shutdown().await.unwrap();

@@ -13,7 +13,7 @@ use crate::error::{
 use crate::memory::bytes as bytes_of;
 use crate::request::patience;
 use crate::session::event_of;
-use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwMessage, BwPeer, NONE};
+use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwMessage, BwIdentity, NONE};
 use barewire_client::requests::ReplyTo;
 use barewire_client::{
     ConnectError, ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound, ListenError,
@@ -344,7 +344,7 @@ pub unsafe extern "C" fn bw_embedded_send_reported(
 pub unsafe extern "C" fn bw_embedded_peer(
     endpoint: *mut BwEmbedded,
     flow: BwFlow,
-    peer: *mut BwPeer,
+    peer: *mut BwIdentity,
 ) -> c_int {
     guard(|| {
         if peer.is_null() {
@@ -353,7 +353,7 @@ pub unsafe extern "C" fn bw_embedded_peer(
         let found = with(endpoint, |held| Ok(held.endpoint.peer(FlowId::from_raw(flow))))?;
         match &found {
             // SAFETY: this entry's contract.
-            Some(found) => unsafe { put(peer, BwPeer::from(found)) }.map(|()| 1),
+            Some(found) => unsafe { put(peer, BwIdentity::from(found)) }.map(|()| 1),
             None => Ok(0),
         }
     })

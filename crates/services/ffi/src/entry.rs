@@ -8,7 +8,7 @@ use crate::error::{
 use crate::own_engine::OwnEngine;
 use crate::session::{OURS, Session, Step};
 use crate::table::Table;
-use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow, BwPeer};
+use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow, BwIdentity};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
@@ -210,14 +210,14 @@ pub unsafe extern "C" fn bw_addresses(client: *mut BwClient, addrs: *mut BwAddr,
 /// # Safety
 /// `peer` is valid for a write.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bw_peer(client: *mut BwClient, flow: BwFlow, peer: *mut BwPeer) -> c_int {
+pub unsafe extern "C" fn bw_peer(client: *mut BwClient, flow: BwFlow, peer: *mut BwIdentity) -> c_int {
     guard(|| {
         if peer.is_null() {
             return Err(BW_ERR_INVALID.into());
         }
         with(client, |s| match s.client.peer(FlowId::from_raw(flow)) {
             // SAFETY: this entry's contract.
-            Some(found) => unsafe { put(peer, BwPeer::from(found)) }.map(|()| 1),
+            Some(found) => unsafe { put(peer, BwIdentity::from(found)) }.map(|()| 1),
             None => Ok(0),
         })
     })

@@ -94,20 +94,20 @@ pub const BW_KEY_LEN: usize = 32;
 /// Who is at the other end of an encrypted flow, as the peer has proven it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct BwPeer {
+pub struct BwIdentity {
     /// What the configuration calls it, ended by a zero byte; "self": this host.
     pub name: [c_char; BW_PEER_NAME_LEN],
     /// Its public key.
     pub key: [u8; BW_KEY_LEN],
 }
 
-impl From<&PeerIdentity> for BwPeer {
-    fn from(peer: &PeerIdentity) -> BwPeer {
+impl From<&PeerIdentity> for BwIdentity {
+    fn from(peer: &PeerIdentity) -> BwIdentity {
         let mut name = [0; BW_PEER_NAME_LEN];
         for (to, from) in name[..BW_PEER_NAME_LEN - 1].iter_mut().zip(peer.name.bytes()) {
             *to = from as c_char;
         }
-        BwPeer { name, key: *peer.key.as_bytes() }
+        BwIdentity { name, key: *peer.key.as_bytes() }
     }
 }
 

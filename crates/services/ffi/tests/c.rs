@@ -124,8 +124,8 @@ fn a_child_moves_no_frames_of_its_parents_endpoint() {
     Program::start(&program, &dir.path().join("none.sock"), &args).succeed();
 }
 
-/// Hosts a and b on `port`, with keys of their own, each as a file says. Gives the files, and b's key.
-fn two_hosts(dir: &Dir, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String) {
+/// Hosts a and b, the first two of network `net`, on `port`, with keys of their own, each as a file says. Gives the files, and b's key.
+fn two_hosts(dir: &Dir, net: &str, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String) {
     let names = ["a", "b"];
     let keys = names.map(|name| {
         let secret = [name.as_bytes()[0]; 32];
@@ -134,9 +134,9 @@ fn two_hosts(dir: &Dir, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String)
     let files = [0, 1].map(|n| {
         let (own, other) = (names[n], 1 - n);
         let text = format!(
-            "[interface]\nport = {:?}\nipv4 = [\"10.0.0.{}/24\"]\ngateway4 = \"10.0.0.254\"\nmtu = 1400\n\
+            "[interface]\nport = {:?}\nipv4 = [\"{net}.{}/24\"]\ngateway4 = \"{net}.254\"\nmtu = 1400\n\
              [channel]\nsend_mib = 1\nrecv_mib = 1\n[transport]\nflows_max = 64\n\
-             [security]\nkey = \"{own}.key\"\n[[security.peer]]\nname = \"{}\"\nkey = \"{}\"\naddresses = [\"10.0.0.{}\"]\n",
+             [security]\nkey = \"{own}.key\"\n[[security.peer]]\nname = \"{}\"\nkey = \"{}\"\naddresses = [\"{net}.{}\"]\n",
             port(own),
             n + 1,
             names[other],
@@ -155,7 +155,7 @@ fn an_endpoint_is_as_its_file_says_encrypted_and_with_requests() {
     let dir = Dir::new("embedded-files");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let port = format!("mem:c-embedded-files-{}", std::process::id());
-    let ([a, b], key) = two_hosts(&dir, |_| port.clone());
+    let ([a, b], key) = two_hosts(&dir, "10.0.0", |_| port.clone());
     let args = ["embedded-files", a.to_str().unwrap(), b.to_str().unwrap(), &key];
     Program::start(&program, &dir.path().join("none.sock"), &args).succeed();
 }
@@ -169,11 +169,11 @@ fn an_engine_of_ones_own_is_as_its_file_says() {
         let other = if own == "a" { "b" } else { "a" };
         format!("unix:{},{}", at(&format!("{own}.port")), at(&format!("{other}.port")))
     };
-    let ([a, b], _) = two_hosts(&dir, port);
+    let ([a, b], _) = two_hosts(&dir, "10.9.0", port);
     let place = |file: &PathBuf| PathBuf::from(format!("embedded:{}", file.display()));
     let mut server = Program::start(&program, &place(&b), &["serve", "888", "1"]);
     assert_eq!(server.line(), "ready");
-    let args = ["ask", "10.0.0.2:888", "4", "100", "3000"];
+    let args = ["ask", "10.9.0.2:888", "4", "100", "3000"];
     assert_eq!(Program::start(&program, &place(&a), &args).succeed(), "100 answers\n");
     server.succeed();
 }

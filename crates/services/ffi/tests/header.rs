@@ -58,7 +58,7 @@ fn the_committed_header_is_what_the_source_says() {
             ("BwBuf", "bw_buf"),
             ("BwMessage", "bw_message"),
             ("BwEvent", "bw_event"),
-            ("BwPeer", "bw_peer"),
+            ("BwIdentity", "bw_identity"),
         ],
         source: &["error.rs", "types.rs", "entry.rs", "memory.rs", "request.rs", "embedded.rs"],
     };
