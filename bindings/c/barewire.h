@@ -26,7 +26,8 @@
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *
- * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place.
+ * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place. bw_embedded_open_file takes what
+ * a daemon's configuration says: encryption, gateways, limits.
  *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
@@ -164,6 +165,16 @@
  * The keys or the rules of the two hosts do not let the flow open: bw_last_error says which.
  */
 #define BW_ERR_SECURITY -24
+
+/**
+ * Bytes that hold any peer's name, its final zero included.
+ */
+#define BW_PEER_NAME_LEN 17
+
+/**
+ * Bytes of a public key.
+ */
+#define BW_KEY_LEN 32
 
 /**
  * A flow asked for is open: `flow`, `token`, `local`, `remote`.
@@ -396,7 +407,7 @@
 /**
  * Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
  */
-#define BW_ABI_VERSION 3
+#define BW_ABI_VERSION 4
 
 /**
  * Bytes that hold any text of `bw_addr_format`, its final zero included.
@@ -460,6 +471,25 @@ typedef struct bw_addr {
 } bw_addr;
 
 /**
+ * Number of a flow. Unique within a daemon's life; never used for another flow.
+ */
+typedef uint64_t bw_flow;
+
+/**
+ * Who is at the other end of an encrypted flow, as the peer has proven it.
+ */
+typedef struct bw_identity {
+  /**
+   * What the configuration calls it, ended by a zero byte; "self": this host.
+   */
+  char name[BW_PEER_NAME_LEN];
+  /**
+   * Its public key.
+   */
+  uint8_t key[BW_KEY_LEN];
+} bw_identity;
+
+/**
  * How to connect. All zero is the default.
  */
 typedef struct bw_connect_options {
@@ -476,11 +506,6 @@ typedef struct bw_connect_options {
    */
   uint8_t reserved[7];
 } bw_connect_options;
-
-/**
- * Number of a flow. Unique within a daemon's life; never used for another flow.
- */
-typedef uint64_t bw_flow;
 
 /**
  * A received message: a claim to a part of the shared memory. Only for the client that received it.
@@ -593,10 +618,11 @@ const char *bw_last_error(void);
  * @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
  *                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire). Without any
  *                daemon: "embedded:ADDRESS/PREFIX@PORT", such as "embedded:10.0.0.1/24@xdp:eth0", starts an engine in threads
- *                of this process, for this client alone, and ends it with the client. Several addresses with commas.
+ *                of this process, for this client alone, and ends it with the client. Several addresses with commas. With
+ *                "embedded:FILE.toml" the engine is as that barewire.toml says: gateways, VLAN, encryption.
  * @param client  Receives the client.
  * @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY; embedded also BW_ERR_INVALID for
- *         another form, BW_ERR_SYSTEM for a port that does not open.
+ *         another form or what is wrong in the file, BW_ERR_SYSTEM for a port that does not open.
  */
 int bw_client_attach(const char *name,
                      const char *socket,
@@ -629,6 +655,14 @@ int bw_client_free(struct bw_client *client);
  * @return How many there are.
  */
 int bw_addresses(struct bw_client *client, struct bw_addr *addrs, size_t max);
+
+/**
+ * Who is at the other end of a flow, as the daemon has it proven.
+ *
+ * @param peer  Receives its name and key.
+ * @return 1; 0 when the flow is not encrypted, not open yet, or gone.
+ */
+int bw_peer(struct bw_client *client, bw_flow flow, struct bw_identity *peer);
 
 /**
  * Largest IP packet on the daemon's port, in bytes.
@@ -944,7 +978,7 @@ int bw_sleep_max_ms(struct bw_client *client);
 
 /**
  * Opens a port in this thread: the engine runs in bw_embedded_poll, and there is no daemon. All calls on the endpoint are this thread's;
- * others get BW_ERR_HANDLE. Flows are not encrypted.
+ * others get BW_ERR_HANDLE, and so does a child made by fork(). Flows are not encrypted: bw_embedded_open_file can have that.
  *
  * @param port       The port's URI, such as "xdp:eth0".
  * @param addresses  Our addresses with the lengths of their networks: "10.0.0.1/24", several with commas.
@@ -956,6 +990,17 @@ int bw_embedded_open(const char *port,
                      const char *addresses,
                      const char *gateway,
                      struct bw_embedded **endpoint);
+
+/**
+ * As bw_embedded_open, with what a file says: barewire.toml, as a daemon reads it. Of its tables [interface] (addresses, gateways, VLAN, MTU),
+ * [transport], [channel] (memory) and [security] (own key, trusted peers) count; with [security] flows are encrypted. There is one port.
+ *
+ * @param path      The file.
+ * @param endpoint  Receives the endpoint.
+ * @return BW_OK, BW_ERR_INVALID (bw_last_error says the place in the file, and what is wrong there), BW_ERR_SYSTEM.
+ */
+int bw_embedded_open_file(const char *path,
+                          struct bw_embedded **endpoint);
 
 /**
  * Closes the port; flows end at once, without a word to their peers. Null does nothing.
@@ -1012,7 +1057,85 @@ int bw_embedded_send(struct bw_embedded *endpoint,
                      size_t len);
 
 /**
- * The next thing that happened; never waits. The kinds are those of a client: connected, accepted, message, writable, closed.
+ * As bw_embedded_send, and BW_EVENT_DELIVERED or BW_EVENT_UNDELIVERED reports the message's fate.
+ *
+ * @param token  Comes back with the event. Not 0.
+ * @return As bw_embedded_send.
+ */
+int bw_embedded_send_reported(struct bw_embedded *endpoint,
+                              bw_flow flow,
+                              const void *bytes,
+                              size_t len,
+                              uint64_t token);
+
+/**
+ * Who is at the other end of a flow, as the peer has proven it.
+ *
+ * @param peer  Receives its name and key.
+ * @return 1; 0 when the flow is not encrypted, not open yet, or gone.
+ */
+int bw_embedded_peer(struct bw_embedded *endpoint, bw_flow flow, struct bw_identity *peer);
+
+/**
+ * As bw_requests, of an endpoint.
+ *
+ * @param unanswered_max  How many requests of this endpoint may wait for an answer at a time: 1 to BW_REQUESTS_MAX.
+ * @return BW_OK; BW_ERR_INVALID, also when they are on already.
+ */
+int bw_embedded_requests(struct bw_embedded *endpoint,
+                         uint32_t unanswered_max);
+
+/**
+ * Sends a request: bw_embedded_poll does. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the
+ * token.
+ *
+ * @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+ * @param request     Receives its number, which this endpoint gives to no other.
+ * @return As bw_embedded_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_embedded_requests.
+ */
+int bw_embedded_request(struct bw_embedded *endpoint,
+                        bw_flow flow,
+                        const void *data,
+                        size_t len,
+                        uint64_t timeout_us,
+                        uint64_t *request);
+
+/**
+ * Gives a request up, and tells the server. No event follows.
+ *
+ * @return 1; 0 when it was over already (its event has come, or is the next).
+ */
+int bw_embedded_request_cancel(struct bw_embedded *endpoint, uint64_t request);
+
+/**
+ * Answers a request.
+ *
+ * @param flow     Of BW_EVENT_REQUEST.
+ * @param request  Its token.
+ * @return As bw_embedded_send.
+ */
+int bw_embedded_respond(struct bw_embedded *endpoint,
+                        bw_flow flow,
+                        uint64_t request,
+                        const void *data,
+                        size_t len);
+
+/**
+ * Says that a request has no response.
+ *
+ * @param code  For the caller, with a meaning of your own.
+ * @param why   For the caller; null: no text. Bytes beyond 1024 are cut off.
+ * @return As bw_embedded_send.
+ */
+int bw_embedded_fail(struct bw_embedded *endpoint,
+                     bw_flow flow,
+                     uint64_t request,
+                     uint16_t code,
+                     const char *why);
+
+/**
+ * The next thing that happened; never waits. The kinds are those of a client: connected, accepted, message, writable, closed; delivered and
+ * undelivered after bw_embedded_send_reported; those of requests after bw_embedded_requests.
  *
  * @return 1 with `event` filled in, 0 when there is none.
  */

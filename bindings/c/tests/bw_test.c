@@ -407,6 +407,27 @@ static void forks_embedded(const char *place) {
   CHECK(bw_client_free(client) == BW_OK);
 }
 
+/* A child of who has an endpoint in its own thread moves no frames of it, and leaves its port alone when it exits. */
+static void forks_in_thread(const char *port, const char *file) {
+  bw_embedded *endpoint, *own;
+  bw_event event;
+  int status;
+  CHECK(bw_embedded_open(port, "10.0.0.1/24", NULL, &endpoint) == BW_OK && access(file, F_OK) == 0);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(30);
+    CHECK(bw_embedded_poll(endpoint) == BW_ERR_HANDLE && bw_embedded_next_event(endpoint, &event) == BW_ERR_HANDLE);
+    CHECK(bw_embedded_send(endpoint, 1, "x", 1) == BW_ERR_HANDLE && bw_embedded_listen(endpoint, 888, 0) == BW_ERR_HANDLE);
+    CHECK(bw_embedded_open("mem:fork-own", "10.0.0.2/24", NULL, &own) == BW_OK && bw_embedded_poll(own) >= 0);
+    CHECK(bw_embedded_free(own) == BW_OK);
+    /* What it inherited is dropped with the thread. */
+    exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(access(file, F_OK) == 0 && bw_embedded_poll(endpoint) >= 0 && bw_embedded_free(endpoint) == BW_OK);
+}
+
 static double seconds(void) {
   struct timespec now;
   CHECK(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
@@ -818,6 +839,74 @@ static bw_event next_of_two(bw_embedded *wanted, bw_embedded *other) {
   return event;
 }
 
+/* Two endpoints in one thread, as files say: encrypted, with requests and reports. */
+static void embedded_by_files(const char *file_of_a, const char *file_of_b, const char *key_of_b) {
+  bw_embedded *a, *b, *none;
+  bw_event event;
+  bw_addr to;
+  bw_flow flow, back;
+  bw_identity peer;
+  const void *where;
+  char key[2 * BW_KEY_LEN + 1];
+  uint64_t first, second;
+  CHECK(bw_embedded_open_file("/nowhere/barewire.toml", &none) == BW_ERR_INVALID && none == NULL);
+  CHECK(strstr(bw_last_error(), "/nowhere") != NULL && bw_embedded_open_file(NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open_file(file_of_a, &a) == BW_OK && bw_embedded_open_file(file_of_b, &b) == BW_OK);
+  CHECK(bw_embedded_listen(b, 888, 5) == BW_OK && bw_addr_parse("10.0.0.2:888", 0, &to) == BW_OK);
+  CHECK(bw_embedded_connect(a, &to, NULL, 7, &flow) == BW_OK && bw_embedded_peer(a, flow, &peer) == 0);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_CONNECTED && event.flow == flow);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_ACCEPTED);
+  back = event.flow;
+  CHECK(bw_embedded_peer(a, flow, &peer) == 1 && strcmp(peer.name, "b") == 0);
+  for (int i = 0; i < BW_KEY_LEN; i++) snprintf(key + 2 * i, 3, "%02x", peer.key[i]);
+  CHECK(strcmp(key, key_of_b) == 0 && bw_embedded_peer(b, back, &peer) == 1 && strcmp(peer.name, "a") == 0);
+  CHECK(bw_embedded_peer(a, 12345, &peer) == 0 && bw_embedded_peer(a, flow, NULL) == BW_ERR_INVALID);
+
+  CHECK(bw_embedded_send_reported(a, flow, "hello", 5, 0) == BW_ERR_INVALID);
+  CHECK(bw_embedded_send_reported(a, flow, "hello", 5, 42) == BW_OK);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_MESSAGE && bw_embedded_release(b, &event.message) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_DELIVERED && event.flow == flow && event.token == 42);
+
+  CHECK(bw_embedded_request(a, flow, "x", 1, 0, &first) == BW_ERR_INVALID && strstr(bw_last_error(), "bw_embedded_requests") != NULL);
+  CHECK(bw_embedded_requests(a, 0) == BW_ERR_INVALID && bw_embedded_requests(a, 2) == BW_OK && bw_embedded_requests(a, 2) == BW_ERR_INVALID);
+  CHECK(bw_embedded_requests(b, 1) == BW_OK);
+  CHECK(bw_embedded_request(a, flow, "one", 3, 0, &first) == BW_OK && bw_embedded_request(a, flow, "two", 3, 60000000, &second) == BW_OK);
+  CHECK(bw_embedded_request(a, flow, "three", 5, 0, &second) == BW_ERR_TOO_MANY);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_REQUEST && event.flow == back && event.token == first && event.reason == 0);
+  CHECK(bw_embedded_message(b, &event.message, &where) == BW_REQUEST_HEAD + 3 && memcmp((const char *)where + BW_REQUEST_HEAD, "one", 3) == 0);
+  CHECK(bw_embedded_respond(b, back, event.token, "answer", 6) == BW_OK && bw_embedded_release(b, &event.message) == BW_OK);
+  event = next_of_two(b, a);
+  CHECK(event.kind == BW_EVENT_REQUEST && event.reason > 0 && bw_embedded_fail(b, back, event.token, 404, "no") == BW_OK);
+  CHECK(bw_embedded_release(b, &event.message) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_RESPONSE && event.token == first);
+  CHECK(bw_embedded_message(a, &event.message, &where) == BW_REQUEST_HEAD + 6 && memcmp((const char *)where + BW_REQUEST_HEAD, "answer", 6) == 0);
+  CHECK(bw_embedded_release(a, &event.message) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_FAILURE && event.reason == 404 && bw_embedded_release(a, &event.message) == BW_OK);
+  /* One that is given up, one whose time is over, and one whose flow ends. */
+  CHECK(bw_embedded_request(a, flow, "never", 5, 0, &first) == BW_OK && bw_embedded_request_cancel(a, first) == 1);
+  CHECK(bw_embedded_request_cancel(a, first) == 0 && bw_embedded_request(a, flow, "late", 4, 2000, &second) == BW_OK);
+  event = next_of_two(a, b);
+  CHECK(event.kind == BW_EVENT_UNANSWERED && event.token == second && event.reason == BW_UNANSWERED_DEADLINE);
+  for (int kind = 0, cancelled = 0; cancelled < 2; cancelled += kind == BW_EVENT_REQUEST_CANCELLED) {
+    event = next_of_two(b, a);
+    kind = (int)event.kind;
+    if (kind == BW_EVENT_REQUEST) CHECK(bw_embedded_release(b, &event.message) == BW_OK);
+  }
+  CHECK(bw_embedded_request(a, flow, "end", 3, 0, &first) == BW_OK && bw_embedded_reset(a, flow) == BW_OK);
+  do event = next_of_two(a, b);
+  while (event.kind != BW_EVENT_UNANSWERED);
+  CHECK(event.token == first && event.reason == BW_UNANSWERED_FLOW_ENDED);
+  CHECK(bw_embedded_send_reported(a, flow, "late", 4, 43) == BW_ERR_NO_FLOW);
+  CHECK(bw_embedded_free(a) == BW_OK && bw_embedded_free(b) == BW_OK);
+}
+
 /* Two endpoints in one thread, without a daemon: what one says the other reads where it lies, and says back. */
 static void embedded(const char *port) {
   static unsigned char bytes[100000];
@@ -893,6 +982,10 @@ int main(int argc, char **argv) {
     forks(strcmp(argv[2], "steady") == 0);
   else if (argc == 3 && strcmp(argv[1], "forks-embedded") == 0)
     forks_embedded(argv[2]);
+  else if (argc == 4 && strcmp(argv[1], "forks-in-thread") == 0)
+    forks_in_thread(argv[2], argv[3]);
+  else if (argc == 5 && strcmp(argv[1], "embedded-files") == 0)
+    embedded_by_files(argv[2], argv[3], argv[4]);
   else if (argc == 2 && strcmp(argv[1], "silent") == 0)
     silent();
   else if (argc == 2 && strcmp(argv[1], "busy") == 0)

@@ -5,6 +5,7 @@
 //!                                                       -> a failure where BAREWIRE_REQUIRE names `root`
 //! a run that saw too little   -> until_seen, until_well -> `REPEATED: test: why`, and once more
 //! nothing may be allocated    -> Counting as the global allocator, allocations() before and after
+//! no secret may stay behind   -> Searching as the global allocator, search_freed(the secret's bytes)
 //! ```
 //! It depends on nothing, and crates name it under `[dev-dependencies]` only.
 #![deny(unsafe_code)]
@@ -18,4 +19,4 @@ mod sys;
 pub use needs::{Needs, REQUIRE, Unknown};
 pub use patience::{until_seen, until_well};
 pub use skip::{find_shared, have, have_part, is_root, program, root, shared, skip, skip_part};
-pub use sys::{Counting, allocations};
+pub use sys::{Counting, Search, Searching, allocations, search_freed};

@@ -61,3 +61,77 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.realloc(place, layout, new_size) }
     }
 }
+
+thread_local! {
+    /// What this thread's freed blocks are searched for, and how many had it.
+    static SOUGHT: Cell<Option<[u8; 16]>> = const { Cell::new(None) };
+    static FOUND: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, searching what it is given back: for tests that prove that secrets are written over.
+///
+/// ```standalone_crate
+/// use barewire_testing::{Searching, search_freed};
+///
+/// #[global_allocator]
+/// static ALLOCATOR: Searching = Searching;
+///
+/// fn main() {
+///     let search = search_freed([7; 16]);
+///     drop(std::hint::black_box(vec![7; 100]));
+///     assert_eq!(search.found(), 1);
+/// }
+/// ```
+#[allow(clippy::needless_doctest_main)]
+pub struct Searching;
+
+/// A search in the blocks that this thread frees, until it is dropped.
+#[must_use = "it ends when it is dropped"]
+pub struct Search(());
+
+/// Begins to look for these bytes. Finds something only where [`Searching`] is the global allocator.
+pub fn search_freed(bytes: [u8; 16]) -> Search {
+    FOUND.set(0);
+    SOUGHT.set(Some(bytes));
+    Search(())
+}
+
+impl Search {
+    /// Blocks that were freed with these bytes in them.
+    pub fn found(&self) -> u64 {
+        FOUND.get()
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        SOUGHT.set(None);
+    }
+}
+
+fn look_at(block: &[u8]) {
+    // Fails only while a thread ends.
+    let sought = SOUGHT.try_with(Cell::get).ok().flatten();
+    if let Some(sought) = sought
+        && block.windows(sought.len()).any(|window| window == sought)
+    {
+        let _ = FOUND.try_with(|found| found.set(found.get() + 1));
+    }
+}
+
+// SAFETY: every call goes to the system's allocator with the caller's own layout; the search reads, before a block is freed, the bytes
+// that the block was handed out with. All of them are initialised, as every block comes zeroed. What is touched else are plain
+// thread-locals without destructor, so that touching them neither allocates nor fails.
+unsafe impl GlobalAlloc for Searching {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        // SAFETY: the block is the caller's until `System.dealloc`, and has so many bytes.
+        look_at(unsafe { std::slice::from_raw_parts(place, layout.size()) });
+        // SAFETY: the caller's contract is passed on.
+        unsafe { System.dealloc(place, layout) }
+    }
+}

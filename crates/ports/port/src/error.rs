@@ -20,6 +20,12 @@ pub enum PortError {
         /// The port's URI.
         port: String,
     },
+    /// Another process opened it, whose child this one is. Only that one uses it.
+    #[error("port {port} is that of the process that opened it, not of its child")]
+    Inherited {
+        /// The port's URI.
+        port: String,
+    },
     /// A system call failed in a way that is no drop.
     #[error("port {port}: {call}: {source}")]
     Io {

@@ -1,7 +1,7 @@
 //! The application's side of a channel.
 
 use crate::layout::{APP_PARKED, CLOSED, DAEMON_PARKED, ENTRY_WORDS, HEADER_LEN, ROOM_WANTED, Span};
-use crate::sys::{self, Memory, TimeLeft};
+use crate::sys::{self, Memory, Process, TimeLeft};
 use crate::{BadEntry, ChannelError, ChannelFds, Completion, Geometry, Request};
 use barewire_ring::park::ParkFlag;
 use barewire_ring::{Region, spsc};
@@ -88,7 +88,7 @@ pub struct AppChannel {
     /// Made when somebody first asked for it.
     waker: Option<Waker>,
     /// Which process attached: a child of fork(2) that used the channel too would be a second writer of its rings.
-    process: u32,
+    process: Process,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -99,7 +99,7 @@ impl AppChannel {
     /// # Errors
     /// [`ChannelError`] says which check failed, or which call.
     pub fn attach(fds: ChannelFds) -> Result<AppChannel, ChannelError> {
-        sys::watch_forks();
+        let process = Process::this();
         let ChannelFds { memory, wake_app, wake_daemon } = fds;
         let file = Memory::adopt(memory)?;
         let reader = File::from(file.fd().try_clone_to_owned().map_err(ChannelError::sys("dup"))?);
@@ -135,7 +135,7 @@ impl AppChannel {
             wake_app,
             wake_daemon,
             waker: None,
-            process: sys::process(),
+            process,
             not_sync: PhantomData,
         })
     }
@@ -241,7 +241,7 @@ impl AppChannel {
     /// Whether another process attached, whose child this one is. The channel is that one's; here it counts as closed.
     #[inline]
     pub fn is_inherited(&self) -> bool {
-        self.process != sys::process()
+        !self.process.is_this()
     }
 
     /// What ends a wait from other threads. Waits look at it from now on, which costs them a second descriptor.

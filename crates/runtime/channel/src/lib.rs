@@ -63,4 +63,4 @@ pub use entry::{BadEntry, Completion, PEER_NAME_MAX, Request};
 pub use error::{BadGeometry, ChannelError, ControlError};
 pub use fds::ChannelFds;
 pub use layout::{Geometry, VERSION};
-pub use sys::PeerCred;
+pub use sys::{PeerCred, Process};

@@ -253,14 +253,26 @@ extern "C" fn forked() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// The number of this process among its parents and children: what a channel remembers of who attached it. A look is one load.
-#[inline]
-pub(crate) fn process() -> u32 {
-    FORKS.load(Relaxed)
+/// Which process made something. A child of fork(2) finds in its memory all that its parent had, and must not use all of it: rings
+/// would have a second writer, keys would seal a second packet with one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process(u32);
+
+impl Process {
+    /// This one. Its children, of later forks, are others.
+    pub fn this() -> Process {
+        watch_forks();
+        Process(FORKS.load(Relaxed))
+    }
+
+    /// Whether it is the one that runs. A look is one load.
+    #[inline]
+    pub fn is_this(self) -> bool {
+        self.0 == FORKS.load(Relaxed)
+    }
 }
 
-/// Sees to it that a child of fork(2) has another [`process`] number.
-pub(crate) fn watch_forks() {
+fn watch_forks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handler is a function that lives for ever and does one atomic store. Without memory for the registration

@@ -38,27 +38,77 @@ pub enum AttachError {
     Random(#[from] RandomError),
 }
 
-/// What a user says about a host: where it is attached and who it is.
-#[derive(Clone, Copy, Debug)]
-pub struct HostSettings<'a> {
-    /// The port's URI.
-    pub port: &'a str,
-    /// The frame pool.
-    pub pool: PoolConfig,
-    /// IPv4 addresses with their prefix lengths.
-    pub ipv4: &'a [(Ipv4Addr, u8)],
-    /// IPv6 addresses with their prefix lengths.
-    pub ipv6: &'a [(Ipv6Addr, u8)],
+/// What a user says of a port and of the host on it: the keys that the daemon's ports, embedded endpoints and RDMA devices share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// The port's URI, such as `xdp:eth0` or `mem:demo`.
+    pub port: String,
+    /// Our IPv4 addresses with their prefix lengths.
+    pub ipv4: Vec<(Ipv4Addr, u8)>,
+    /// Our IPv6 addresses with their prefix lengths.
+    pub ipv6: Vec<(Ipv6Addr, u8)>,
     /// Where IPv4 packets to other networks go.
     pub gateway4: Option<Ipv4Addr>,
     /// Where IPv6 packets to other networks go.
     pub gateway6: Option<Ipv6Addr>,
-    /// The MAC address. Default: the port's, else one that follows from the first address.
+    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
     pub mac: Option<MacAddr>,
     /// The VLAN that all frames are in.
     pub vlan: Option<u16>,
-    /// Upper limit for the host's MTU, in bytes of IP packet; the port's is another.
-    pub mtu_max: u16,
+    /// Packets have at most so many bytes; what the port carries is another limit.
+    pub mtu: u16,
+}
+
+impl PortSettings {
+    /// A port without addresses yet, for packets of the usual 1500 bytes.
+    pub fn bare(port: &str) -> PortSettings {
+        PortSettings {
+            port: port.to_owned(),
+            ipv4: vec![],
+            ipv6: vec![],
+            gateway4: None,
+            gateway6: None,
+            mac: None,
+            vlan: None,
+            mtu: barewire_transport::Config::default().mtu,
+        }
+    }
+
+    /// A port with one address.
+    pub fn new(port: &str, ipv4: Ipv4Addr, prefix: u8) -> PortSettings {
+        PortSettings { ipv4: vec![(ipv4, prefix)], ..PortSettings::bare(port) }
+    }
+
+    /// All addresses, IPv4 first.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        let v4 = self.ipv4.iter().map(|a| IpAddr::V4(a.0));
+        v4.chain(self.ipv6.iter().map(|a| IpAddr::V6(a.0))).collect()
+    }
+
+    /// Adds an address of either family with its prefix length.
+    pub fn add_address(&mut self, ip: IpAddr, prefix: u8) {
+        match ip {
+            IpAddr::V4(v4) => self.ipv4.push((v4, prefix)),
+            IpAddr::V6(v6) => self.ipv6.push((v6, prefix)),
+        }
+    }
+
+    /// Sets the gateway of its family.
+    pub fn set_gateway(&mut self, ip: IpAddr) {
+        match ip {
+            IpAddr::V4(v4) => self.gateway4 = Some(v4),
+            IpAddr::V6(v6) => self.gateway6 = Some(v6),
+        }
+    }
+}
+
+/// How a host gets onto its port: what a user says of both, and what it takes beside.
+#[derive(Clone, Copy, Debug)]
+pub struct HostSettings<'a> {
+    /// The port and the host on it.
+    pub interface: &'a PortSettings,
+    /// The frame pool.
+    pub pool: PoolConfig,
     /// Neighbours remembered at once; `None`: the host's default.
     pub neighbours_max: Option<usize>,
 }
@@ -74,49 +124,45 @@ pub struct Attached {
 }
 
 impl HostSettings<'_> {
-    /// All addresses, IPv4 first.
-    pub fn addresses(&self) -> Vec<IpAddr> {
-        let v4 = self.ipv4.iter().map(|a| IpAddr::V4(a.0));
-        v4.chain(self.ipv6.iter().map(|a| IpAddr::V6(a.0))).collect()
-    }
-
     /// Makes the pool, opens the port and configures the host.
     ///
     /// # Errors
     /// [`AttachError`].
     pub fn attach(&self) -> Result<Attached, AttachError> {
-        let uri: PortUri = self.port.parse()?;
-        let (uri, pool) = for_host(uri, &self.addresses(), self.pool)?;
+        let uri: PortUri = self.interface.port.parse()?;
+        let (uri, pool) = for_host(uri, &self.interface.addresses(), self.pool)?;
         let pool = Pool::new(pool)?;
         let port = open_port(&uri, &pool)?;
         self.attach_to(port, pool)
     }
 
-    /// Configures the host for a port that is open already, with `pool` its pool; `self.port` and `self.pool` are not looked at.
+    /// Configures the host for a port that is open already, with `pool` its pool; the settings of both are not looked at.
     ///
     /// # Errors
     /// [`AttachError::Random`].
     pub fn attach_to(&self, port: Box<dyn Port>, pool: Pool) -> Result<Attached, AttachError> {
-        let caps = port.caps();
-        let mac = match self.mac.or(caps.mac) {
+        let (caps, interface) = (port.caps(), self.interface);
+        let mac = match interface.mac.or(caps.mac) {
             Some(mac) => mac,
-            None => self.own_mac()?,
+            None => interface.own_mac()?,
         };
         let defaults = HostConfig::new(mac);
         let host = HostConfig {
-            mtu: caps.mtu.min(u32::from(self.mtu_max)) as u16,
-            ipv4: self.ipv4.to_vec(),
-            ipv6: self.ipv6.to_vec(),
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            vlan: self.vlan,
+            mtu: caps.mtu.min(u32::from(interface.mtu)) as u16,
+            ipv4: interface.ipv4.clone(),
+            ipv6: interface.ipv6.clone(),
+            gateway4: interface.gateway4,
+            gateway6: interface.gateway6,
+            vlan: interface.vlan,
             neighbours_max: self.neighbours_max.unwrap_or(defaults.neighbours_max),
             hash_key: u64::from_ne_bytes(random()?),
             ..defaults
         };
         Ok(Attached { port, pool, host })
     }
+}
 
+impl PortSettings {
     /// A MAC address for a port that has none, locally administered and made of our first address: it is unlike that of every
     /// other host on the link, the same on all engines, and the same after a restart, so that neighbours need not learn it anew.
     /// Without an address it is random.
@@ -139,26 +185,20 @@ mod tests {
 
     const ADDRESS: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 1, 2, 3), 24);
 
-    fn settings<'a>(port: &'a str, ipv4: &'a [(Ipv4Addr, u8)]) -> HostSettings<'a> {
-        HostSettings {
-            port,
-            pool: PoolConfig { frames: 64, ..PoolConfig::default() },
-            ipv4,
-            ipv6: &[],
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: Some(7),
-            mtu_max: 1400,
-            neighbours_max: None,
-        }
+    fn interface(port: &str, ipv4: &[(Ipv4Addr, u8)]) -> PortSettings {
+        PortSettings { ipv4: ipv4.to_vec(), vlan: Some(7), mtu: 1400, ..PortSettings::bare(port) }
+    }
+
+    fn attach(interface: &PortSettings) -> Result<Attached, AttachError> {
+        let pool = PoolConfig { frames: 64, ..PoolConfig::default() };
+        HostSettings { interface, pool, neighbours_max: None }.attach()
     }
 
     #[test]
     fn every_host_has_a_key_of_its_own() {
         let keys: Vec<u64> = ["mem:attach-key-a", "mem:attach-key-b"]
             .into_iter()
-            .map(|port| settings(port, &[ADDRESS]).attach().unwrap().host.hash_key)
+            .map(|port| attach(&interface(port, &[ADDRESS])).unwrap().host.hash_key)
             .collect();
         assert_ne!(keys[0], 0);
         assert_ne!(keys[0], keys[1]);
@@ -166,37 +206,33 @@ mod tests {
 
     #[test]
     fn the_host_is_as_told_and_fits_its_port() {
-        let host = settings("mem:attach-told", &[ADDRESS]).attach().unwrap().host;
+        let host = attach(&interface("mem:attach-told", &[ADDRESS])).unwrap().host;
         assert_eq!((host.vlan, host.mtu), (Some(7), 1400));
         assert_eq!(host.ipv4, [ADDRESS]);
         assert_eq!(host.neighbours_max, HostConfig::new(host.mac).neighbours_max);
-        let wide = HostSettings { mtu_max: u16::MAX, ..settings("mem:attach-wide", &[ADDRESS]) };
-        let wide = wide.attach().unwrap();
+        let wide = PortSettings { mtu: u16::MAX, ..interface("mem:attach-wide", &[ADDRESS]) };
+        let wide = attach(&wide).unwrap();
         assert_eq!(u32::from(wide.host.mtu), wide.port.caps().mtu, "never more than the port carries");
-        let chosen = HostSettings { mac: Some(MacAddr([2; 6])), ..settings("mem:attach-mac", &[ADDRESS]) };
-        assert_eq!(chosen.attach().unwrap().host.mac, MacAddr([2; 6]));
+        let chosen = PortSettings { mac: Some(MacAddr([2; 6])), ..interface("mem:attach-mac", &[ADDRESS]) };
+        assert_eq!(attach(&chosen).unwrap().host.mac, MacAddr([2; 6]));
     }
 
     #[test]
     fn a_mac_follows_from_the_first_address() {
-        let mac = |s: HostSettings<'_>| s.own_mac().unwrap();
-        assert_eq!(mac(settings("mem:x", &[ADDRESS])), MacAddr([2, 0x62, 10, 1, 2, 3]));
-        let v6 = [("2001:db8::a:b0c".parse().unwrap(), 64)];
-        assert_eq!(
-            mac(HostSettings { ipv6: &v6, ..settings("mem:x", &[]) }),
-            MacAddr([2, 0x62, 0, 10, 11, 12])
-        );
-        assert_ne!(mac(settings("mem:x", &[])), mac(settings("mem:x", &[])), "without an address: random");
+        let mac = |s: PortSettings| s.own_mac().unwrap();
+        assert_eq!(mac(interface("mem:x", &[ADDRESS])), MacAddr([2, 0x62, 10, 1, 2, 3]));
+        let mut v6 = interface("mem:x", &[]);
+        v6.add_address("2001:db8::a:b0c".parse().unwrap(), 64);
+        assert_eq!(mac(v6), MacAddr([2, 0x62, 0, 10, 11, 12]));
+        assert_ne!(mac(interface("mem:x", &[])), mac(interface("mem:x", &[])), "without an address: random");
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let refused = |port: &str| settings(port, &[ADDRESS]).attach().err().unwrap();
-        assert!(matches!(refused("carrier-pigeon:1"), AttachError::Port(OpenError::BadUri { .. })));
-        let none = HostSettings {
-            pool: PoolConfig { frames: 0, ..PoolConfig::default() },
-            ..settings("mem:p", &[])
-        };
-        assert!(matches!(none.attach().err().unwrap(), AttachError::Pool(_)));
+        let refused = attach(&interface("carrier-pigeon:1", &[ADDRESS])).err().unwrap();
+        assert!(matches!(refused, AttachError::Port(OpenError::BadUri { .. })));
+        let pool = PoolConfig { frames: 0, ..PoolConfig::default() };
+        let none = HostSettings { interface: &interface("mem:p", &[]), pool, neighbours_max: None }.attach();
+        assert!(matches!(none.err().unwrap(), AttachError::Pool(_)));
     }
 }

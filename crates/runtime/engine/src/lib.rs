@@ -59,7 +59,7 @@ mod sys;
 mod waker;
 
 pub use agent::Agent;
-pub use attach::{AttachError, Attached, HostSettings, RandomError, random};
+pub use attach::{AttachError, Attached, HostSettings, PortSettings, RandomError, random};
 pub use barewire_packet::checksum::{MAX_CONTEXT, TAG_CONTEXT, TAG_LEN, TAG_TYPE};
 pub use barewire_packet::interface::Interface;
 pub use barewire_packet::{LinkWatch, Rss};

@@ -93,6 +93,13 @@ impl Calls {
         self.listening.contains(&udp_port) || self.listens.iter().any(|l| l.udp_port == udp_port)
     }
 
+    /// Where somebody listens, or has asked to.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn udp_ports(&self) -> Vec<u16> {
+        let asked = self.listens.iter().map(|l| l.udp_port);
+        self.listening.iter().copied().chain(asked).collect()
+    }
+
     /// The answer to an attempt that is waited for, once.
     pub(crate) fn answer(&mut self, id: ConnectId) -> Option<Result<FlowId, ConnectFailure>> {
         let answer = self.attempts.get(&id.0)?.answer?;

@@ -318,8 +318,13 @@ impl Client {
         }
     }
 
+    /// Longest message that this client can ever send, in bytes, however empty its memory is. Its receiver's memory is another limit.
+    pub fn message_max(&self) -> usize {
+        self.send_books.largest().min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+    }
+
     fn is_too_large(&self, len: usize) -> bool {
-        len > self.send_books.largest().min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+        len > self.message_max()
     }
 
     /// Room for a message on `flow`, with its share taken.

@@ -7,33 +7,23 @@ use crate::event::{ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
 use crate::returns::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Attached, HostSettings, Stack, random};
+use barewire_channel::Process;
+use barewire_engine::{Attached, HostSettings, PortSettings, Stack, random};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::Host;
-use barewire_port::Port;
+use barewire_port::{Port, PortError};
 use barewire_transport as transport;
 use barewire_transport::{ConnectError, Endpoint, FlowId, HeapMemory, ListenError, RecvBuf};
-use barewire_wire::MacAddr;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Which port, which addresses, how much memory.
 #[derive(Clone, Debug)]
 pub struct EmbeddedConfig {
-    /// The port's URI, such as `xdp:eth0` or `mem:demo`.
-    pub port: String,
-    /// Our IPv4 addresses with their prefix lengths.
-    pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// Our IPv6 addresses with their prefix lengths.
-    pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// Where IPv4 packets to other networks go.
-    pub gateway4: Option<Ipv4Addr>,
-    /// Where IPv6 packets to other networks go.
-    pub gateway6: Option<Ipv6Addr>,
-    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
-    pub mac: Option<MacAddr>,
-    /// The VLAN that all frames are in.
-    pub vlan: Option<u16>,
+    /// The port, and the host on it.
+    pub interface: PortSettings,
+    /// Neighbours remembered at once; `None`: the host's default.
+    pub neighbours_max: Option<usize>,
     /// The frame pool.
     pub pool: PoolConfig,
     /// Bytes of messages waiting to be acknowledged. Default 16 MiB.
@@ -41,7 +31,7 @@ pub struct EmbeddedConfig {
     /// Bytes of messages not yet released. Default 16 MiB.
     pub recv_bytes: u32,
     /// Limits, timers, keys and trust ([`security`](crate::security); a key is read by `barewire_engine::keyfile::read`). Its MTU is
-    /// lowered to the port's.
+    /// the interface's.
     pub transport: transport::Config,
 }
 
@@ -49,13 +39,8 @@ impl EmbeddedConfig {
     /// A configuration with one IPv4 address on a network of 24 bits.
     pub fn new(port: &str, ipv4: Ipv4Addr) -> EmbeddedConfig {
         EmbeddedConfig {
-            port: port.to_owned(),
-            ipv4: vec![(ipv4, 24)],
-            ipv6: vec![],
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: None,
+            interface: PortSettings::new(port, ipv4, 24),
+            neighbours_max: None,
             pool: PoolConfig::default(),
             send_bytes: 16 << 20,
             recv_bytes: 16 << 20,
@@ -64,26 +49,19 @@ impl EmbeddedConfig {
     }
 
     fn settings(&self) -> HostSettings<'_> {
-        HostSettings {
-            port: &self.port,
-            pool: self.pool,
-            ipv4: &self.ipv4,
-            ipv6: &self.ipv6,
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            mac: self.mac,
-            vlan: self.vlan,
-            mtu_max: self.transport.mtu,
-            neighbours_max: None,
-        }
+        HostSettings { interface: &self.interface, pool: self.pool, neighbours_max: self.neighbours_max }
     }
 }
 
 /// A message endpoint in this thread.
 ///
 /// Neither `Send` nor `Sync`: frames and memory belong to the thread that made it.
+///
+/// A child made by fork(2) has no use for its parent's endpoints: there they move no frames ([`PortError::Inherited`]), as two processes
+/// would write one port's rings and seal packets with the same keys and numbers. It opens its own.
 pub struct Embedded {
     stack: Stack<HeapMemory>,
+    process: Process,
     home: Home,
     shares: Shares,
     now: Instant,
@@ -103,7 +81,7 @@ impl Embedded {
         Embedded::on(config.settings().attach()?, config)
     }
 
-    /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.port` is not looked at.
+    /// Builds the endpoint on a port that is open already, with `pool` its pool. `config.interface.port` is not looked at.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -123,6 +101,7 @@ impl Embedded {
         let endpoint = Endpoint::new(transport, memory, random()?)?;
         Ok(Embedded {
             stack: Stack::new(port, pool, Host::new(host), endpoint),
+            process: Process::this(),
             home: Home::new(),
             shares,
             now: barewire_engine::now(),
@@ -179,9 +158,18 @@ impl Embedded {
     /// [`Event::Writable`] names the flow. The shares are those of [`Client::send`](crate::Client::send).
     #[inline]
     pub fn send(&mut self, flow: FlowId, message: &[u8]) -> Result<(), SendError> {
+        self.send_reported(flow, message, 0)
+    }
+
+    /// Queues a copy of `message`; [`Event::Delivered`] reports its fate with `token`, which is not zero.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_reported(&mut self, flow: FlowId, message: &[u8], token: u64) -> Result<(), SendError> {
         let mut buf = self.reserve_on(flow, message.len())?;
         self.bytes_mut(&mut buf).copy_from_slice(message);
-        self.queue(flow, buf, 0)
+        self.queue(flow, buf, token)
     }
 
     /// Queues one message made of `pieces`.
@@ -208,9 +196,14 @@ impl Embedded {
         Room { free: memory.available().0, capacity: memory.send_capacity() }
     }
 
-    fn is_too_large(&self, len: usize) -> bool {
+    /// Longest message that can ever be sent from here, in bytes, however empty the memory is. Its receiver's memory is another limit.
+    pub fn message_max(&self) -> usize {
         let most = self.stack.endpoint().memory().send_max();
-        len > most.min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+        most.min(barewire_wire::msg::MESSAGE_LEN_MAX) as usize
+    }
+
+    fn is_too_large(&self, len: usize) -> bool {
+        len > self.message_max()
     }
 
     /// Takes a flow's share for a block that is taken from the memory already.
@@ -358,14 +351,34 @@ impl Embedded {
         }
     }
 
+    /// Whether another process opened it, whose child this one is.
+    #[inline]
+    pub fn is_inherited(&self) -> bool {
+        !self.process.is_this()
+    }
+
+    #[inline]
+    fn begin_cycle(&mut self) -> Result<(), PortError> {
+        if self.is_inherited() {
+            return Err(self.inherited());
+        }
+        self.now = barewire_engine::now();
+        self.take_back();
+        Ok(())
+    }
+
+    #[cold]
+    fn inherited(&self) -> PortError {
+        PortError::Inherited { port: self.stack.port().caps().description.clone() }
+    }
+
     /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved.
     ///
     /// # Errors
-    /// The port's, when it is down.
+    /// The port's, when it is down, and [`PortError::Inherited`].
     #[inline]
-    pub fn poll(&mut self) -> Result<usize, barewire_port::PortError> {
-        self.now = barewire_engine::now();
-        self.take_back();
+    pub fn poll(&mut self) -> Result<usize, PortError> {
+        self.begin_cycle()?;
         self.stack.poll(self.now)
     }
 
@@ -374,9 +387,8 @@ impl Embedded {
     /// # Errors
     /// The port's, when it is down.
     #[inline]
-    pub fn flush(&mut self) -> Result<usize, barewire_port::PortError> {
-        self.now = barewire_engine::now();
-        self.take_back();
+    pub fn flush(&mut self) -> Result<usize, PortError> {
+        self.begin_cycle()?;
         self.stack.transmit(self.now)
     }
 
@@ -484,7 +496,7 @@ impl Embedded {
         &mut self,
         timeout: Duration,
         mut done: impl FnMut(&mut Embedded) -> bool,
-    ) -> Result<bool, barewire_port::PortError> {
+    ) -> Result<bool, PortError> {
         let end = barewire_engine::now() + timeout;
         loop {
             let moved = self.poll()?;

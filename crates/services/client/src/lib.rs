@@ -44,6 +44,7 @@ pub use barewire_channel::AttachError;
 pub use barewire_channel::Geometry;
 pub use barewire_channel::control::{socket_path_default, socket_paths};
 pub use barewire_channel::{Sleeper, Waker};
+pub use barewire_engine::PortSettings;
 pub use barewire_transport::security;
 pub use barewire_transport::{CloseReason, ConnectError, ConnectFailure, FlowId, ListenError};
 pub use client::{Client, ClientConfig};

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 fn open(port: &str, last: u8, vlan: Option<u16>) -> Embedded {
     let mut config = EmbeddedConfig::new(port, Ipv4Addr::new(10, 0, 0, last));
-    config.vlan = vlan;
+    config.interface.vlan = vlan;
     config.pool = PoolConfig { frames: 512, ..PoolConfig::default() };
     Embedded::open(&config).unwrap()
 }

@@ -16,10 +16,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (ip, prefix) = address.split_once('/').ok_or("IP/PREFIX")?;
     let mut config = Config::new(port, [0, 0, 0, 0].into(), 0);
-    config.ipv4.clear();
+    config.interface.ipv4.clear();
     match ip.parse()? {
-        IpAddr::V4(v4) => config.ipv4.push((v4, prefix.parse()?)),
-        IpAddr::V6(v6) => config.ipv6.push((v6, prefix.parse()?)),
+        IpAddr::V4(v4) => config.interface.ipv4.push((v4, prefix.parse()?)),
+        IpAddr::V6(v6) => config.interface.ipv6.push((v6, prefix.parse()?)),
     }
     config.socket = socket.into();
     config.name.clone_from(name);

@@ -36,12 +36,12 @@
 //! ```
 
 use crate::applications::COMPLETIONS_MIN;
-use crate::ports::{INTERFACE, PORTS, PortConfig, PortTable};
+use crate::ports::{INTERFACE, InterfaceTable, PORTS, PortTable};
 use crate::rdma::{OBJECTS_MAX, Quotas};
 use crate::security::SecurityTable;
 use crate::users::{UserQuotas, UserRules};
 use barewire_channel::Geometry;
-use barewire_engine::{IdleStrategy, engine_port};
+use barewire_engine::{IdleStrategy, PortSettings, engine_port};
 use barewire_frame::PoolConfig;
 use barewire_host::NEIGHBOURS_LIMIT;
 use barewire_port::{OpenError, PortUri};
@@ -50,7 +50,7 @@ use barewire_transport as transport;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 /// Applications at once, at most.
@@ -119,27 +119,15 @@ pub struct Config {
     pub user: UserQuotas,
     /// The channel an application gets, and the most it may ask for.
     pub channel: Geometry,
-    /// The port's URI.
-    pub port: String,
-    /// IPv4 addresses with prefix lengths.
-    pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// IPv6 addresses with prefix lengths.
-    pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// IPv4 gateway.
-    pub gateway4: Option<Ipv4Addr>,
-    /// IPv6 gateway.
-    pub gateway6: Option<Ipv6Addr>,
-    /// MAC address; default: the interface's.
-    pub mac: Option<MacAddr>,
-    /// VLAN to be in.
-    pub vlan: Option<u16>,
-    /// Further ports. They need `engines` to be 1. Everything above is the first one's, as is RDMA.
-    pub ports: Vec<PortConfig>,
+    /// The first port, and the host on it.
+    pub interface: PortSettings,
+    /// Further ports. They need `engines` to be 1. RDMA is on the first.
+    pub ports: Vec<PortSettings>,
     /// Neighbours on each link that are remembered at once, from 1 to 4096: as many as there are peers in use.
     pub neighbours_max: usize,
     /// The frame pool, which has so many frames for each port.
     pub pool: PoolConfig,
-    /// Limits and timers of the transport. The MTU is the first port's.
+    /// Limits and timers of the transport. Its MTU is the ports'.
     pub transport: transport::Config,
     /// RDMA beside messages.
     pub rdma: RdmaConfig,
@@ -178,14 +166,14 @@ impl RdmaConfig {
     pub(crate) fn endpoint(&self, config: &Config, mac: MacAddr, fits: roce::Mtu) -> roce::Config {
         let all = |each: u32| (each as usize).saturating_mul(config.applications_max as usize);
         let q = &self.quotas;
-        let addresses = config.first_port().addresses();
+        let addresses = config.interface.addresses();
         let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let requests = all(q.requests).max(all(q.completions)).min(1 << 30);
         roce::Config {
             mac,
             guid: roce::Config::new(mac, first).guid,
             addresses,
-            vlan: config.vlan,
+            vlan: config.interface.vlan,
             mtu: self.roce.mtu.min(fits),
             qps_max: all(q.queue_pairs).clamp(1, roce::QPS_MAX),
             // Those that are closed are remembered for a while.
@@ -225,23 +213,6 @@ struct DaemonTable {
     user_applications_max: Option<u32>,
     user_flows_max: Option<u32>,
     user_listeners_max: Option<u32>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct InterfaceTable {
-    port: Option<String>,
-    ipv4: Vec<String>,
-    ipv6: Vec<String>,
-    gateway4: Option<Ipv4Addr>,
-    gateway6: Option<Ipv6Addr>,
-    mac: Option<String>,
-    mtu: Option<u16>,
-    vlan: Option<u16>,
-    neighbours_max: Option<usize>,
-    pool_frames: Option<u32>,
-    chunk_len: Option<u32>,
-    huge_pages: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -326,13 +297,7 @@ impl Config {
             applications_max: 64,
             user: UserQuotas::default(),
             channel: Geometry::DEFAULT,
-            port: port.to_owned(),
-            ipv4: vec![(ipv4, prefix)],
-            ipv6: vec![],
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: None,
+            interface: PortSettings::new(port, ipv4, prefix),
             ports: vec![],
             neighbours_max: NEIGHBOURS_MAX_DEFAULT,
             pool: PoolConfig { frames: 8192, ..PoolConfig::default() },
@@ -381,26 +346,16 @@ impl Config {
             message: with_nearest_word(&without_keys(&e.to_string())),
         })?;
         let File { daemon, mut interface, ports, channel, transport: t, rdma, security } = file;
-        let first = PortTable {
-            port: interface.port.take(),
-            ipv4: interface.ipv4,
-            ipv6: interface.ipv6,
-            gateway4: interface.gateway4,
-            gateway6: interface.gateway6,
-            mac: interface.mac,
-            vlan: interface.vlan,
-            mtu: interface.mtu,
-        };
-        let mut all = Vec::new();
+        let (mut all, first) = (Vec::new(), interface.port());
         if ports.is_empty() || !first.is_empty() {
             all.push(first.read(&INTERFACE)?);
         }
-        for table in ports {
-            all.push(table.read(&PORTS)?);
+        for mut table in ports {
+            all.push(table.port().read(&PORTS)?);
         }
         let first = all.remove(0);
-        let mut config = Config::new(&first.port, Ipv4Addr::UNSPECIFIED, 0);
-        config.set_ports(first, all);
+        let mut config = Config::new("", Ipv4Addr::UNSPECIFIED, 0);
+        (config.interface, config.ports) = (first, all);
         set(&mut config.neighbours_max, interface.neighbours_max);
         if !(1..=NEIGHBOURS_LIMIT).contains(&config.neighbours_max) {
             let why = format!("from 1 to {NEIGHBOURS_LIMIT}");
@@ -584,12 +539,15 @@ impl Config {
     }
 
     fn shares_interface(&self) -> bool {
-        self.port.parse::<PortUri>().is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
+        self.interface
+            .port
+            .parse::<PortUri>()
+            .is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
     }
 
     /// The port of one engine: with several, each joins the interface's fanout group, or has receive queues of its own.
     pub(crate) fn port_of(&self, engine: u8) -> Result<PortUri, OpenError> {
-        let uri: PortUri = self.port.parse()?;
+        let uri: PortUri = self.interface.port.parse()?;
         match uri.scheme.as_str() {
             "packet" if self.engines > 1 && !uri.options.contains_key("fanout") => {
                 Ok(uri.with("fanout", self.fanout_group()))
@@ -601,7 +559,7 @@ impl Config {
     /// The number of the engines' fanout group. By the address, of which a link has one: in containers on the host's network
     /// every daemon may be process 1, and daemons with the same group would share each other's frames.
     fn fanout_group(&self) -> u16 {
-        let address = self.first_port().addresses().first().map_or(0, |address| match address {
+        let address = self.interface.addresses().first().map_or(0, |address| match address {
             IpAddr::V4(v4) => u32::from(*v4),
             IpAddr::V6(v6) => u128::from(*v6) as u32,
         });
@@ -616,7 +574,7 @@ impl Config {
 
     /// Our addresses, port by port.
     pub fn addresses(&self) -> Vec<IpAddr> {
-        self.all_ports().iter().flat_map(PortConfig::addresses).collect()
+        self.all_ports().flat_map(PortSettings::addresses).collect()
     }
 }
 
@@ -670,7 +628,7 @@ mod tests {
     #[test]
     fn a_short_file_is_enough() {
         let c = Config::parse("[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n", "x").unwrap();
-        assert_eq!(c.ipv4, [(Ipv4Addr::new(10, 0, 0, 1), 24)]);
+        assert_eq!(c.interface.ipv4, [(Ipv4Addr::new(10, 0, 0, 1), 24)]);
         assert_eq!(c.transport.flows_max, 10_240);
     }
 

@@ -8,14 +8,14 @@ use crate::control::{Control, Line};
 use crate::counters::Published;
 use crate::link::{Ground, LinkGuard, LinkLine, LinkOrder, LinkReport};
 use crate::notify::{Manager, Watchdog};
-use crate::ports::{Opened, PortConfig, serves};
+use crate::ports::{Opened, serves};
 use crate::rdma::Rdma;
 use crate::steering::{LinkEnds, link_all};
 use barewire_channel::{ControlError, ControlListener};
 use barewire_engine::{
     Agent, AttachError, CountersPage, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks,
-    EngineSlots, Interface, LinkWatch, PageError, RandomError, RegisterError, SpawnError, Stack, StopFlag,
-    Waker, counters_path, interface_of, random,
+    EngineSlots, Interface, LinkWatch, PageError, PortSettings, RandomError, RegisterError, SpawnError,
+    Stack, StopFlag, Waker, counters_path, interface_of, random,
 };
 use barewire_host::{Host, HostConfig};
 use barewire_port::{OpenError, PortUri};
@@ -163,7 +163,7 @@ struct Watched {
     seen: Option<Interface>,
 }
 
-fn watch(leg: usize, port: &PortConfig) -> Result<Option<Watched>, DaemonError> {
+fn watch(leg: usize, port: &PortSettings) -> Result<Option<Watched>, DaemonError> {
     let uri: PortUri = port.port.parse().map_err(AttachError::from)?;
     let Some(name) = interface_of(&uri) else { return Ok(None) };
     let mut watch = LinkWatch::new(name).map_err(|source| {
@@ -273,7 +273,7 @@ impl Daemon {
         let page = CountersPage::create(&counters_path(&config.name)?, entries)?;
         let page = Arc::new(Mutex::new(page));
         let links = if engines > 1 {
-            let links = link_all(engines, config.transport.mtu).map_err(AttachError::from)?;
+            let links = link_all(engines, config.interface.mtu).map_err(AttachError::from)?;
             links.into_iter().map(Some).collect()
         } else {
             vec![None]
@@ -292,11 +292,10 @@ impl Daemon {
             aside: Some(aside_threads),
         };
         // Before the ports: what changes while they are opened is news.
-        let ports = config.all_ports();
         let watched: Vec<_> =
-            ports.iter().enumerate().map(|(leg, port)| watch(leg, port)).collect::<Result<_, _>>()?;
+            config.all_ports().enumerate().map(|(leg, port)| watch(leg, port)).collect::<Result<_, _>>()?;
         let (legs, mut heard): (Vec<_>, Vec<_>) = watched.iter().map(LegStart::new).unzip();
-        let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; ports.len()]);
+        let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; watched.len()]);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
             let started = start_engine(config, engine, links, &daemon.page, &aside, legs.clone(), &stop)?;

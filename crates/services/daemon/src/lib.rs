@@ -35,8 +35,8 @@ mod security;
 mod steering;
 mod users;
 
+pub use barewire_engine::PortSettings;
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
-pub use ports::PortConfig;
 pub use rdma::Quotas as RdmaQuotas;
 pub use users::{UserQuotas, UserRules};

@@ -1,106 +1,127 @@
 //! The daemon's ports: what one table of the configuration says of each, and what they may not have in common.
 //!
-//! The first is `[interface]`, or the first `[[ports]]` where that names no port; its values are [`Config`]'s own fields.
+//! The first is `[interface]`, or the first `[[ports]]` where that names no port.
 
 use crate::config::{Config, ConfigError, bad, with_prefix};
 use crate::late::LatePort;
 use crate::link::MTU_MIN;
-use barewire_engine::{AttachError, Attached, HostSettings, Interface, for_host, open_port, with_claims};
+use barewire_engine::{
+    AttachError, Attached, HostSettings, Interface, PortSettings, for_host, open_port, with_claims,
+};
 use barewire_frame::Pool;
 use barewire_host::HostConfig;
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_transport::LEGS_MAX;
-use barewire_wire::MacAddr;
 use serde::Deserialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A port beside the first.
-#[derive(Clone, Debug)]
-pub struct PortConfig {
-    /// The port's URI.
-    pub port: String,
-    /// IPv4 addresses with prefix lengths.
-    pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// IPv6 addresses with prefix lengths.
-    pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// IPv4 gateway.
-    pub gateway4: Option<Ipv4Addr>,
-    /// IPv6 gateway.
-    pub gateway6: Option<Ipv6Addr>,
-    /// MAC address; default: the interface's.
-    pub mac: Option<MacAddr>,
-    /// VLAN to be in.
-    pub vlan: Option<u16>,
-    /// Packets have at most so many bytes; the interface's MTU is another limit.
-    pub mtu: u16,
+/// Networks that a port is on, by their lowest address. Every link has link-local addresses of IPv6: those tell no ports apart.
+fn networks(port: &PortSettings) -> Vec<(IpAddr, u8)> {
+    let v4 = port.ipv4.iter().map(|&(ip, bits)| {
+        let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+        (IpAddr::from(Ipv4Addr::from_bits(ip.to_bits() & mask)), bits)
+    });
+    let v6 = port.ipv6.iter().filter(|(ip, _)| !ip.is_unicast_link_local()).map(|&(ip, bits)| {
+        let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+        (IpAddr::from(Ipv6Addr::from_bits(ip.to_bits() & mask)), bits)
+    });
+    v4.chain(v6).collect()
 }
 
-impl PortConfig {
-    /// A port with one address, and defaults for the rest.
-    pub fn new(port: &str, ipv4: Ipv4Addr, prefix: u8) -> PortConfig {
-        PortConfig { ipv4: vec![(ipv4, prefix)], ..PortConfig::bare(port) }
+/// What a table says of a port, as it is written.
+pub(crate) struct Written {
+    port: Option<String>,
+    ipv4: Vec<String>,
+    ipv6: Vec<String>,
+    gateway4: Option<Ipv4Addr>,
+    gateway6: Option<Ipv6Addr>,
+    mac: Option<String>,
+    mtu: Option<u16>,
+    vlan: Option<u16>,
+}
+
+impl Written {
+    pub(crate) fn is_empty(&self) -> bool {
+        let has_addresses = !self.ipv4.is_empty() || !self.ipv6.is_empty();
+        let has_gateway = self.gateway4.is_some() || self.gateway6.is_some();
+        let has_link = self.mac.is_some() || self.vlan.is_some() || self.mtu.is_some();
+        self.port.is_none() && !has_addresses && !has_gateway && !has_link
     }
 
-    fn bare(port: &str) -> PortConfig {
-        PortConfig {
-            port: port.to_owned(),
-            ipv4: Vec::new(),
-            ipv6: Vec::new(),
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: None,
-            mtu: barewire_transport::Config::default().mtu,
+    /// Checks it by itself.
+    pub(crate) fn read(self, keys: &Keys) -> Result<PortSettings, ConfigError> {
+        let port =
+            self.port.ok_or_else(|| bad(keys.port, "", "missing: which port, such as \"xdp:eth0\""))?;
+        port.parse::<PortUri>().map_err(|e| bad(keys.port, &port, e))?;
+        let mut settings = PortSettings::bare(&port);
+        for text in &self.ipv4 {
+            settings.ipv4.push(with_prefix(keys.ipv4, text, 32)?);
         }
-    }
-
-    /// Its addresses, IPv4 first.
-    pub fn addresses(&self) -> Vec<IpAddr> {
-        let v4 = self.ipv4.iter().map(|(a, _)| IpAddr::from(*a));
-        v4.chain(self.ipv6.iter().map(|(a, _)| IpAddr::from(*a))).collect()
-    }
-
-    /// Networks that it is on, by their lowest address. Every link has link-local addresses of IPv6: those tell no ports apart.
-    fn networks(&self) -> Vec<(IpAddr, u8)> {
-        let v4 = self.ipv4.iter().map(|&(ip, bits)| {
-            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
-            (IpAddr::from(Ipv4Addr::from_bits(ip.to_bits() & mask)), bits)
-        });
-        let v6 = self.ipv6.iter().filter(|(ip, _)| !ip.is_unicast_link_local()).map(|&(ip, bits)| {
-            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
-            (IpAddr::from(Ipv6Addr::from_bits(ip.to_bits() & mask)), bits)
-        });
-        v4.chain(v6).collect()
-    }
-
-    fn settings<'a>(&'a self, config: &Config) -> HostSettings<'a> {
-        HostSettings {
-            port: &self.port,
-            pool: config.pool,
-            ipv4: &self.ipv4,
-            ipv6: &self.ipv6,
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            mac: self.mac,
-            vlan: self.vlan,
-            mtu_max: self.mtu,
-            neighbours_max: Some(config.neighbours_max),
+        for text in &self.ipv6 {
+            settings.ipv6.push(with_prefix(keys.ipv6, text, 128)?);
         }
+        if settings.ipv4.is_empty() && settings.ipv6.is_empty() {
+            return Err(bad(keys.ipv4, "", "missing: at least one address, such as [\"10.0.0.1/24\"]"));
+        }
+        if let Some(mac) = self.mac {
+            settings.mac = Some(mac.parse().map_err(|e| bad(keys.mac, &mac, e))?);
+        }
+        (settings.gateway4, settings.gateway6) = (self.gateway4, self.gateway6);
+        settings.vlan = self.vlan;
+        settings.mtu = self.mtu.unwrap_or(settings.mtu);
+        Ok(settings)
     }
 }
 
-/// A table of a port, as it is written.
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct PortTable {
-    pub port: Option<String>,
-    pub ipv4: Vec<String>,
-    pub ipv6: Vec<String>,
-    pub gateway4: Option<Ipv4Addr>,
-    pub gateway6: Option<Ipv6Addr>,
-    pub mac: Option<String>,
-    pub vlan: Option<u16>,
-    pub mtu: Option<u16>,
+/// A table with the keys of a port and some of its own. (`serde(flatten)` would take unknown keys, and not say where a wrong one stands.)
+macro_rules! port_table {
+    ($(#[$about:meta])* struct $name:ident { $($more:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Deserialize, Default)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $name {
+            port: Option<String>,
+            ipv4: Vec<String>,
+            ipv6: Vec<String>,
+            gateway4: Option<Ipv4Addr>,
+            gateway6: Option<Ipv6Addr>,
+            mac: Option<String>,
+            mtu: Option<u16>,
+            vlan: Option<u16>,
+            $(pub $more: $kind,)*
+        }
+
+        impl $name {
+            /// What it says of a port.
+            pub(crate) fn port(&mut self) -> Written {
+                Written {
+                    port: self.port.take(),
+                    ipv4: std::mem::take(&mut self.ipv4),
+                    ipv6: std::mem::take(&mut self.ipv6),
+                    gateway4: self.gateway4,
+                    gateway6: self.gateway6,
+                    mac: self.mac.take(),
+                    mtu: self.mtu,
+                    vlan: self.vlan,
+                }
+            }
+        }
+    };
+}
+
+port_table! {
+    /// `[interface]`: the first port, and what all have in common.
+    struct InterfaceTable {
+        neighbours_max: Option<usize>,
+        pool_frames: Option<u32>,
+        chunk_len: Option<u32>,
+        huge_pages: Option<bool>,
+    }
+}
+
+port_table! {
+    /// One of `[[ports]]`.
+    struct PortTable {}
 }
 
 /// What the keys of a table are called in messages.
@@ -116,39 +137,6 @@ pub(crate) const INTERFACE: Keys =
 
 pub(crate) const PORTS: Keys =
     Keys { port: "ports.port", ipv4: "ports.ipv4", ipv6: "ports.ipv6", mac: "ports.mac" };
-
-impl PortTable {
-    pub(crate) fn is_empty(&self) -> bool {
-        let has_addresses = !self.ipv4.is_empty() || !self.ipv6.is_empty();
-        let has_gateway = self.gateway4.is_some() || self.gateway6.is_some();
-        let has_link = self.mac.is_some() || self.vlan.is_some() || self.mtu.is_some();
-        self.port.is_none() && !has_addresses && !has_gateway && !has_link
-    }
-
-    /// Checks it by itself.
-    pub(crate) fn read(self, keys: &Keys) -> Result<PortConfig, ConfigError> {
-        let port =
-            self.port.ok_or_else(|| bad(keys.port, "", "missing: which port, such as \"xdp:eth0\""))?;
-        port.parse::<PortUri>().map_err(|e| bad(keys.port, &port, e))?;
-        let mut config = PortConfig::bare(&port);
-        for text in &self.ipv4 {
-            config.ipv4.push(with_prefix(keys.ipv4, text, 32)?);
-        }
-        for text in &self.ipv6 {
-            config.ipv6.push(with_prefix(keys.ipv6, text, 128)?);
-        }
-        if config.ipv4.is_empty() && config.ipv6.is_empty() {
-            return Err(bad(keys.ipv4, "", "missing: at least one address, such as [\"10.0.0.1/24\"]"));
-        }
-        if let Some(mac) = self.mac {
-            config.mac = Some(mac.parse().map_err(|e| bad(keys.mac, &mac, e))?);
-        }
-        (config.gateway4, config.gateway6) = (self.gateway4, self.gateway6);
-        config.vlan = self.vlan;
-        config.mtu = self.mtu.unwrap_or(config.mtu);
-        Ok(config)
-    }
-}
 
 /// Frames that wait for reception on an `xdp:` port of several, at most: what its receive ring holds.
 const FILL_FRAMES_MAX: u32 = 2048;
@@ -174,31 +162,9 @@ pub(crate) struct Opened {
 }
 
 impl Config {
-    /// The first port.
-    pub(crate) fn first_port(&self) -> PortConfig {
-        PortConfig {
-            port: self.port.clone(),
-            ipv4: self.ipv4.clone(),
-            ipv6: self.ipv6.clone(),
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            mac: self.mac,
-            vlan: self.vlan,
-            mtu: self.transport.mtu,
-        }
-    }
-
     /// Every port, in order.
-    pub fn all_ports(&self) -> Vec<PortConfig> {
-        std::iter::once(self.first_port()).chain(self.ports.iter().cloned()).collect()
-    }
-
-    pub(crate) fn set_ports(&mut self, first: PortConfig, others: Vec<PortConfig>) {
-        let PortConfig { port, ipv4, ipv6, gateway4, gateway6, mac, vlan, mtu } = first;
-        (self.port, self.ipv4, self.ipv6) = (port, ipv4, ipv6);
-        (self.gateway4, self.gateway6, self.mac, self.vlan) = (gateway4, gateway6, mac, vlan);
-        self.transport.mtu = mtu;
-        self.ports = others;
+    pub fn all_ports(&self) -> impl Iterator<Item = &PortSettings> {
+        std::iter::once(&self.interface).chain(&self.ports)
     }
 
     /// Refuses ports that cannot be served together.
@@ -214,7 +180,7 @@ impl Config {
                 "several ports are served by one engine: leave all [[ports]] but one out, or set engines = 1";
             return Err(bad("daemon.engines", self.engines, why));
         }
-        let all = self.all_ports();
+        let all: Vec<_> = self.all_ports().collect();
         if all.len() > LEGS_MAX {
             return Err(bad("ports", all.len(), format!("a daemon has at most {LEGS_MAX} ports")));
         }
@@ -224,8 +190,8 @@ impl Config {
                     let why = format!("{} has this address, too: flows are told apart by it", other.port);
                     return Err(bad("ports", twice, why));
                 }
-                let others = other.networks();
-                if let Some((network, bits)) = port.networks().into_iter().find(|n| others.contains(n)) {
+                let others = networks(other);
+                if let Some((network, bits)) = networks(port).into_iter().find(|n| others.contains(n)) {
                     let why = format!(
                         "{} and {} are both on this network, and nothing says which one packets leave by; hint: a longer prefix on one \
                          of them, or both addresses on one port",
@@ -246,7 +212,7 @@ impl Config {
         first: &PortUri,
         late: &[bool],
     ) -> Result<(Pool, Vec<Opened>), AttachError> {
-        let ports = self.all_ports();
+        let ports: Vec<_> = self.all_ports().collect();
         let mut pool = self.pool;
         pool.frames = pool.frames.saturating_mul(ports.len() as u32);
         let mut uris = Vec::new();
@@ -267,7 +233,9 @@ impl Config {
                 Some(true) => Box::new(LatePort::new(uri, pool.clone(), port.mtu)?),
                 _ => open_port(&uri, &pool)?,
             };
-            let Attached { port, host, .. } = port.settings(self).attach_to(opens, pool.clone())?;
+            let settings =
+                HostSettings { interface: port, pool: self.pool, neighbours_max: Some(self.neighbours_max) };
+            let Attached { port, host, .. } = settings.attach_to(opens, pool.clone())?;
             opened.push(Opened { port, host });
         }
         Ok((pool, opened))
@@ -277,6 +245,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_wire::MacAddr;
 
     const FIRST: &str = "[interface]\nport = \"xdp:eth0\"\nipv4 = [\"10.0.0.1/24\"]\n";
 
@@ -289,7 +258,7 @@ mod tests {
         let more = "[[ports]]\nport = \"packet:eth1\"\nipv4 = [\"10.1.0.1/24\"]\ngateway4 = \"10.1.0.254\"\nmtu = 9000\nvlan = 7\n\
                     [[ports]]\nport = \"packet:eth2\"\nipv6 = [\"fd02::1/64\"]\nmac = \"02:00:00:00:00:07\"\n";
         let c = parse(&format!("{FIRST}mtu = 1400\n{more}")).unwrap();
-        assert_eq!((c.port.as_str(), c.transport.mtu), ("xdp:eth0", 1400));
+        assert_eq!((c.interface.port.as_str(), c.interface.mtu), ("xdp:eth0", 1400));
         let [a, b] = &c.ports[..] else { panic!("{:?}", c.ports) };
         assert_eq!((a.port.as_str(), a.mtu, a.vlan), ("packet:eth1", 9000, Some(7)));
         assert_eq!(a.gateway4, Some(Ipv4Addr::new(10, 1, 0, 254)));
@@ -298,7 +267,7 @@ mod tests {
         assert_eq!(all, ["10.0.0.1", "10.1.0.1", "fd02::1"]);
         // Without a port of its own the interface's table says what all have in common.
         let alone = parse(&format!("[interface]\npool_frames = 4096\n{more}")).unwrap();
-        assert_eq!((alone.port.as_str(), alone.transport.mtu), ("packet:eth1", 9000));
+        assert_eq!((alone.interface.port.as_str(), alone.interface.mtu), ("packet:eth1", 9000));
         assert_eq!((alone.ports.len(), alone.pool.frames), (1, 4096));
     }
 
@@ -344,7 +313,7 @@ mod tests {
         assert!(engines.contains("daemon.engines = \"2\"") && engines.contains("one engine"), "{engines}");
         let table = |n: usize| format!("[[ports]]\nport = \"mem:{n}\"\nipv4 = [\"10.1.{n}.1/24\"]\n");
         let many = |n| parse(&format!("{FIRST}{}", (1..n).map(table).collect::<String>()));
-        assert_eq!(many(LEGS_MAX).unwrap().all_ports().len(), LEGS_MAX);
+        assert_eq!(many(LEGS_MAX).unwrap().all_ports().count(), LEGS_MAX);
         assert!(many(LEGS_MAX + 1).unwrap_err().contains("at most 16 ports"));
     }
 }

@@ -12,6 +12,7 @@ use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
 use barewire_host::Datagram;
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port, PortUri};
 use barewire_transport::{Endpoint, Memory, engine_for};
+use barewire_wire::msg;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -21,9 +22,6 @@ use std::sync::atomic::{AtomicU8, Ordering};
 const LINK_SLOTS: u32 = 512;
 /// Frames of an engine's own that carry what it hands on.
 const POOL_FRAMES: u32 = 1024;
-/// Where a packet's kind stands, and a reset's number: a reset without our id concerns whichever engine has its flow.
-const KIND_AT: usize = 4;
-const KIND_RESET: u8 = 7;
 
 /// Which engine listens on each UDP port: its number plus one, or zero.
 pub(crate) struct ListenTable(Box<[AtomicU8]>);
@@ -121,6 +119,12 @@ struct Link {
 struct Queues {
     rss: Rss,
     own: Vec<u32>,
+}
+
+/// Whether it is a reset by a host that no longer knows the flow. It names the peer's own number, so it concerns whichever engine has the
+/// flow, and that need not be the one that listens on its UDP port.
+fn is_reset(packet: &[u8]) -> bool {
+    msg::Header::parse(packet).is_ok_and(|header| header.kind == msg::Kind::Reset)
 }
 
 /// One engine's links, on its thread.
@@ -257,16 +261,17 @@ impl Steering for Links {
     #[inline]
     fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered {
         let payload = datagram.payload(frame);
-        let owner = engine_for(payload).or_else(|| self.table.owner(datagram.dst.port()));
-        match owner {
-            Some(engine) if engine == own => Steered::Ours,
-            Some(engine) => self.give(engine, frame),
-            None => {
-                if payload.get(KIND_AT).is_some_and(|k| k & 0x0f == KIND_RESET) {
-                    self.tell_all(frame);
-                }
-                Steered::Ours
+        let owner = match engine_for(payload) {
+            None if is_reset(payload) => {
+                self.tell_all(frame);
+                return Steered::Ours;
             }
+            None => self.table.owner(datagram.dst.port()),
+            some => some,
+        };
+        match owner {
+            Some(engine) if engine != own => self.give(engine, frame),
+            _ => Steered::Ours,
         }
     }
 

@@ -352,6 +352,31 @@ fn all_engines_hear_that_a_peer_has_moved() {
     }
 }
 
+/// The UDP port of a flow may be another engine's listener's: one engine's after the flow's own, or one in the ephemeral range.
+#[test]
+fn a_reset_finds_its_flow_whoever_listens_on_its_port() {
+    let mut world = World::new(PLAIN);
+    world.listen();
+    let flow = world.connect(0);
+    world.run(Duration::from_millis(20));
+    let port = world.engines[0].events.iter().find_map(|e| match e {
+        Event::Connected { local, .. } => Some(local.port()),
+        _ => None,
+    });
+    let links = world.engines[1].links.as_ref().unwrap();
+    assert!(links.table().claim(port.unwrap(), links.own()));
+    // The peer's daemon restarts.
+    let (end, hand) = MemoryLink::new(MemoryConfig { slots: 1024, ..link_config(1500) }).unwrap();
+    *world.hands.last_mut().unwrap() = hand.open(world.pool.clone());
+    *world.peer() = engine(end, &PLAIN, 2, mac(2), 0, None);
+    let now = world.now;
+    world.engines[0].send(now, flow, b"anybody there?");
+    world.run(Duration::from_millis(100));
+    let last = world.engines[0].events.last();
+    let reason = barewire_transport::CloseReason::PeerRestarted;
+    assert!(matches!(last, Some(Event::Closed { reason: r, .. }) if *r == reason), "{last:?}");
+}
+
 #[test]
 fn a_refusal_by_the_peers_kernel_reaches_who_asked() {
     for e in 0..3 {

@@ -82,9 +82,9 @@ fn all_arrive(shape: &Shape) {
     let start = |host: u8| {
         let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
         let mut config = config(&dir.0, &port(host, &eth.name), host);
-        config.ipv4 = vec![(eth.v4, 24)];
+        config.interface.ipv4 = vec![(eth.v4, 24)];
         config.engines = engines;
-        (config.vlan, config.transport.mtu) = (vlan, mtu);
+        (config.interface.vlan, config.interface.mtu) = (vlan, mtu);
         if mtu > 1500 {
             config.pool.chunk_len = 16_384;
         }

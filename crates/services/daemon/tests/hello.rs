@@ -368,8 +368,8 @@ fn over_a_veth_pair() {
         let start = |host: u8| {
             let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
             let mut config = config(&dir.0, &format!("{scheme}:{}", eth.name), host);
-            config.ipv4 = vec![(eth.v4, 24)];
-            config.ipv6 = vec![(eth.v6.unwrap(), 64)];
+            config.interface.ipv4 = vec![(eth.v4, 24)];
+            config.interface.ipv6 = vec![(eth.v6.unwrap(), 64)];
             ns.enter(|| barewire_daemon::Daemon::start(&config)).unwrap().unwrap()
         };
         let (a, b) = (start(1), start(2));

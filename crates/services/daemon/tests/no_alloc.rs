@@ -3,7 +3,7 @@
 mod common;
 
 use barewire_client::Event;
-use barewire_daemon::PortConfig;
+use barewire_daemon::PortSettings;
 use barewire_roce::{Data, SendOp, SendWr};
 use common::rdma::*;
 use common::*;
@@ -53,9 +53,9 @@ static ALLOCATOR: Watching = Watching;
 #[test]
 fn a_warm_daemon_allocates_nothing() {
     let pair = rdma_pair_with(|config| {
-        let [.., host] = config.ipv4[0].0.octets();
+        let [.., host] = config.interface.ipv4[0].0.octets();
         let address = Ipv4Addr::new(10, 9, 0, host);
-        config.ports = vec![PortConfig::new(&format!("{}-second", config.port), address, 24)];
+        config.ports = vec![PortSettings::new(&format!("{}-second", config.interface.port), address, 24)];
     });
     let mut server = attach(&pair.b, "server");
     let mut client = attach(&pair.a, "client");

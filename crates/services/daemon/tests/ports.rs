@@ -7,7 +7,7 @@ use barewire_client::{
     Client, ClientConfig, ConnectFailure, ConnectOptions, ConnectWaitError, Embedded, EmbeddedConfig, Event,
     FlowId,
 };
-use barewire_daemon::{Config, Daemon, DaemonError, PortConfig};
+use barewire_daemon::{Config, Daemon, DaemonError, PortSettings};
 use barewire_engine::now;
 use barewire_verbs::context::{self as rdma_context, ConnectTo, ContextError};
 use common::echo::{Server, rounds};
@@ -55,14 +55,14 @@ fn socket_end(dir: &Dir, net: u8) -> Daemon {
 
 fn between_sockets(dir: &Dir) -> Config {
     let mut config = named(dir, &socket(dir, 1, 1), host(1, 1));
-    config.ports = vec![PortConfig::new(&socket(dir, 2, 1), host(2, 1), 24)];
+    config.ports = vec![PortSettings::new(&socket(dir, 2, 1), host(2, 1), 24)];
     config
 }
 
 /// The one with two ports, host 1 of networks 1 and 2, as a configuration.
 fn between(dir: &Dir) -> Config {
     let mut config = named(dir, &cable(dir, 1), host(1, 1));
-    config.ports = vec![PortConfig::new(&cable(dir, 2), host(2, 1), 24)];
+    config.ports = vec![PortSettings::new(&cable(dir, 2), host(2, 1), 24)];
     config
 }
 

@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_client::{Client, ConnectOptions, FlowId};
-use barewire_daemon::{Config, Daemon, PortConfig};
+use barewire_daemon::{Config, Daemon, PortSettings};
 use barewire_engine::{now, open_port};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
@@ -30,7 +30,7 @@ struct Rig {
     _dir: Dir,
 }
 
-fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<PortConfig>) -> Daemon {
+fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<PortSettings>) -> Daemon {
     let mut config = Config::new(port, address, 24);
     config.name = format!("{}-{address}", dir.0.file_name().unwrap().to_string_lossy());
     config.socket = dir.0.join(format!("{address}.sock"));
@@ -52,7 +52,7 @@ impl Rig {
         wire(middle, "eth0", left);
         wire(middle, "eth1", right);
         before(middle);
-        let second = PortConfig::new(&format!("{scheme}:eth1"), host(2, 1), 24);
+        let second = PortSettings::new(&format!("{scheme}:eth1"), host(2, 1), 24);
         Some(Rig {
             middle: start(&dir, middle, &format!("{scheme}:eth0"), host(1, 1), vec![second]),
             ends: [

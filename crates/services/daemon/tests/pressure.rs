@@ -85,7 +85,7 @@ fn two_floods_against_each_other() {
         c.transport.recv_messages_max = 1;
     });
     flood("a short cable and few frames", default, 3000, 3000, |c| {
-        c.port = format!("{}?slots=2", c.port);
+        c.interface.port = format!("{}?slots=2", c.interface.port);
         c.pool.frames = 64;
     });
 }
@@ -93,8 +93,9 @@ fn two_floods_against_each_other() {
 /// What is small and what is lost together: a message that did not come needs what those behind it would take.
 #[test]
 fn two_floods_in_little_room_on_a_cable_that_loses() {
-    let lossy =
-        |c: &mut barewire_daemon::Config| c.port = format!("fault+{}?loss=0.02&reorder=0.02&seed=7", c.port);
+    let lossy = |c: &mut barewire_daemon::Config| {
+        c.interface.port = format!("fault+{}?loss=0.02&reorder=0.02&seed=7", c.interface.port)
+    };
     flood("the smallest rings, with loss", SMALL, 2000, 100, lossy);
     flood("little memory, with loss", SMALL, 500, 30_000, lossy);
     flood("one message at a time, with loss", Geometry { recv_bytes: 4096, ..SMALL }, 200, 4096, lossy);
@@ -325,8 +326,9 @@ fn more_flows_than_there_is_room_for() {
         ("the client's completions", small, None, 1024, 1024, 16),
         ("the listener's completions", None, small, 1024, 1024, 16),
     ] {
-        let pair =
-            pair_with(|c| c.transport.flows_max = if c.ipv4[0].0 == v4(1) { flows_a } else { flows_b });
+        let pair = pair_with(|c| {
+            c.transport.flows_max = if c.interface.ipv4[0].0 == v4(1) { flows_a } else { flows_b }
+        });
         let mut client = attach_with(&pair.a, "client", geometry_a);
         let mut server = attach_with(&pair.b, "server", geometry_b);
         server.listen_wait(888, 0, PATIENCE).unwrap();

@@ -7,7 +7,7 @@ mod common;
 
 use barewire_base::Duration as Span;
 use barewire_client::{Client, ConnectOptions, Event, FlowId};
-use barewire_daemon::{Config, Daemon};
+use barewire_daemon::Daemon;
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use common::*;
@@ -25,12 +25,10 @@ fn ip(at: &Namespace, args: &str) {
 
 /// Host `n` of its own network, with a router.
 fn start(dir: &Dir, at: &Namespace, scheme: &str, n: u8) -> Daemon {
-    let mut config = Config {
-        gateway4: Some(Ipv4Addr::new(10, 0, n, 254)),
-        ..config(&dir.0, &format!("{scheme}:eth0"), n)
-    };
-    config.ipv4 = vec![(Ipv4Addr::new(10, 0, n, n), 24)];
-    config.ipv6.clear();
+    let mut config = config(&dir.0, &format!("{scheme}:eth0"), n);
+    config.interface.gateway4 = Some(Ipv4Addr::new(10, 0, n, 254));
+    config.interface.ipv4 = vec![(Ipv4Addr::new(10, 0, n, n), 24)];
+    config.interface.ipv6.clear();
     config.transport.mtu_raise = Span::from_millis(300);
     at.enter(|| Daemon::start(&config)).unwrap().unwrap()
 }

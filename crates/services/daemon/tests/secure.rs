@@ -31,7 +31,7 @@ fn secure(config: &mut Config, host: u8, known: bool) {
 }
 
 fn host_of(config: &Config) -> u8 {
-    config.ipv4[0].0.octets()[3]
+    config.interface.ipv4[0].0.octets()[3]
 }
 
 fn identity(host: u8) -> PeerIdentity {

@@ -362,7 +362,8 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
     println!("seed {seed}");
     let pair = pair_with(|c| {
         if seed % 3 == 1 {
-            c.port = format!("fault+{}?loss=0.02&reorder=0.01&duplicate=0.01&seed={seed}", c.port);
+            c.interface.port =
+                format!("fault+{}?loss=0.02&reorder=0.01&duplicate=0.01&seed={seed}", c.interface.port);
         }
         if seed % 3 == 2 {
             // What several share is short, too.

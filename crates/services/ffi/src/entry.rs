@@ -8,7 +8,7 @@ use crate::error::{
 use crate::own_engine::OwnEngine;
 use crate::session::{OURS, Session, Step};
 use crate::table::Table;
-use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow};
+use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow, BwIdentity};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
-pub const BW_ABI_VERSION: u32 = 3;
+pub const BW_ABI_VERSION: u32 = 4;
 /// Bytes that hold any text of `bw_addr_format`, its final zero included.
 pub const BW_ADDR_TEXT_MAX: usize = 64;
 
@@ -95,10 +95,11 @@ pub extern "C" fn bw_last_error() -> *const c_char {
 /// @param socket  The daemon's control socket; null: $BAREWIRE_SOCKET, or else the first place where a daemon answers: this
 ///                user's, then the system's (/run/barewire/barewire.sock, or the only socket in /run/barewire). Without any
 ///                daemon: "embedded:ADDRESS/PREFIX@PORT", such as "embedded:10.0.0.1/24@xdp:eth0", starts an engine in threads
-///                of this process, for this client alone, and ends it with the client. Several addresses with commas.
+///                of this process, for this client alone, and ends it with the client. Several addresses with commas. With
+///                "embedded:FILE.toml" the engine is as that barewire.toml says: gateways, VLAN, encryption.
 /// @param client  Receives the client.
 /// @return BW_OK, BW_ERR_NO_DAEMON, BW_ERR_NOT_ADMITTED, BW_ERR_PROTOCOL, BW_ERR_TOO_MANY; embedded also BW_ERR_INVALID for
-///         another form, BW_ERR_SYSTEM for a port that does not open.
+///         another form or what is wrong in the file, BW_ERR_SYSTEM for a port that does not open.
 ///
 /// # Safety
 /// Strings end with a zero byte.
@@ -197,6 +198,27 @@ pub unsafe extern "C" fn bw_addresses(client: *mut BwClient, addrs: *mut BwAddr,
                 unsafe { put(addrs.add(i), BwAddr::from(*ip)) }?;
             }
             Ok(s.client.addresses().len() as c_int)
+        })
+    })
+}
+
+/// Who is at the other end of a flow, as the daemon has it proven.
+///
+/// @param peer  Receives its name and key.
+/// @return 1; 0 when the flow is not encrypted, not open yet, or gone.
+///
+/// # Safety
+/// `peer` is valid for a write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bw_peer(client: *mut BwClient, flow: BwFlow, peer: *mut BwIdentity) -> c_int {
+    guard(|| {
+        if peer.is_null() {
+            return Err(BW_ERR_INVALID.into());
+        }
+        with(client, |s| match s.client.peer(FlowId::from_raw(flow)) {
+            // SAFETY: this entry's contract.
+            Some(found) => unsafe { put(peer, BwIdentity::from(found)) }.map(|()| 1),
+            None => Ok(0),
         })
     })
 }

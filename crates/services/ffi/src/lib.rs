@@ -4,6 +4,7 @@
 //! entry, memory, request, embedded
 //!                 extern "C": null checks, the panic boundary, pointers into values   unsafe
 //! session         a client and what C needs beside it
+//! asks            requests, of a client and of an endpoint, in numbers
 //! own_engine      an engine in a thread of the application, in the place of a daemon
 //! table           clients by ticket: what C holds is no address
 //! types, error    what crosses the border, with numbers that are never given another meaning
@@ -14,6 +15,7 @@
 //! callers always: a pointer that is not null has to point to what the header says, for as long as the call.
 #![warn(missing_docs)]
 
+mod asks;
 mod boundary;
 pub mod embedded;
 pub mod entry;

@@ -1,4 +1,5 @@
-//! An engine in a thread of the application: what `embedded:ADDRESS/PREFIX@PORT` in the place of a daemon's socket means.
+//! An engine in a thread of the application: what `embedded:ADDRESS/PREFIX@PORT`, or `embedded:FILE.toml`, in the place of a daemon's
+//! socket means.
 //!
 //! It is the daemon's own engine with one application, so that everything else is as through a daemon: events, requests, limits, waits.
 
@@ -6,13 +7,15 @@ use crate::boundary::Failure;
 use crate::embedded::networks;
 use crate::error::{BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TOO_MANY};
 use barewire_daemon::{Config, Daemon};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What such a place begins with.
 const SCHEME: &str = "embedded:";
+/// And how the name of a configuration ends.
+const CONFIGURATION: &str = ".toml";
 /// Tries for a folder that nobody has made before.
 const TRIES: u32 = 1000;
 
@@ -72,16 +75,10 @@ impl OwnEngine {
     }
 
     fn start(rest: &str) -> Result<OwnEngine, Failure> {
-        let (addresses, port) =
-            rest.split_once('@').filter(|(_, port)| !port.is_empty()).ok_or_else(shape)?;
-        let mut config = Config::new(port, Ipv4Addr::UNSPECIFIED, 24);
-        config.ipv4.clear();
-        for (ip, len) in networks(addresses.split(',')).map_err(|_| shape())? {
-            match ip {
-                IpAddr::V4(ip) => config.ipv4.push((ip, len)),
-                IpAddr::V6(ip) => config.ipv6.push((ip, len)),
-            }
-        }
+        let mut config = match rest.ends_with(CONFIGURATION) {
+            true => Config::read(Path::new(rest)).map_err(|e| Failure::new(BW_ERR_INVALID, e.to_string()))?,
+            false => config_of(rest)?,
+        };
         let folder = Folder::create()?;
         // The folder's own name, so that `stat` shows whose engine it is.
         let name = folder.0.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -101,10 +98,22 @@ impl OwnEngine {
     }
 }
 
+/// A port with addresses, and defaults for the rest.
+fn config_of(place: &str) -> Result<Config, Failure> {
+    let (addresses, port) = place.split_once('@').filter(|(_, port)| !port.is_empty()).ok_or_else(shape)?;
+    let mut config = Config::new(port, Ipv4Addr::UNSPECIFIED, 24);
+    config.interface.ipv4.clear();
+    for (ip, len) in networks(addresses.split(',')).map_err(|_| shape())? {
+        config.interface.add_address(ip, len);
+    }
+    Ok(config)
+}
+
 fn shape() -> Failure {
     Failure::new(
         BW_ERR_INVALID,
-        "an engine of one's own is asked for as embedded:ADDRESS/PREFIX@PORT, such as embedded:10.0.0.1/24@xdp:eth0",
+        "an engine of one's own is asked for as embedded:ADDRESS/PREFIX@PORT, such as embedded:10.0.0.1/24@xdp:eth0, or as \
+         embedded:FILE.toml",
     )
 }
 

@@ -1,12 +1,12 @@
-//! Entries: requests and responses.
+//! Entries: requests and responses through a daemon.
 
-use crate::boundary::{Failure, guard, put, text};
+use crate::boundary::{guard, put, text};
 use crate::entry::with;
 use crate::error::BW_ERR_INVALID;
 use crate::memory::bytes;
 use crate::types::{BwClient, BwFlow};
 use barewire_client::FlowId;
-use barewire_client::requests::{HEAD_BYTES, ReplyTo, Requests};
+use barewire_client::requests::{HEAD_BYTES, ReplyTo};
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
@@ -24,18 +24,7 @@ const _: () = assert!(BW_REQUEST_HEAD == HEAD_BYTES);
 /// @return BW_OK; BW_ERR_INVALID, also when they are on already.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_requests(client: *mut BwClient, unanswered_max: u32) -> c_int {
-    guard(|| {
-        if !(1..=BW_REQUESTS_MAX).contains(&unanswered_max) {
-            return Err(BW_ERR_INVALID.into());
-        }
-        with(client, |s| {
-            if s.requests.is_some() {
-                return Err(Failure::new(BW_ERR_INVALID, "requests are on already"));
-            }
-            s.requests = Some(Requests::new(unanswered_max));
-            Ok(0)
-        })
-    })
+    guard(|| with(client, |s| s.asks.turn_on(unanswered_max).map(|()| 0)))
 }
 
 /// Sends a request. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the token;
@@ -62,13 +51,16 @@ pub unsafe extern "C" fn bw_request(
         }
         // SAFETY: this entry's contract.
         let data = unsafe { bytes(data, len) }?;
-        // Longer than any process runs is for ever.
-        let timeout = Some(timeout_us).filter(|t| (1..1 << 51).contains(t)).map(Duration::from_micros);
-        let id = with(client, |s| s.request(FlowId::from_raw(flow), data, timeout))?;
+        let id = with(client, |s| s.request(FlowId::from_raw(flow), data, patience(timeout_us)))?;
         // SAFETY: this entry's contract.
         unsafe { put(request, id.to_raw()) }?;
         Ok(0)
     })
+}
+
+/// Longer than any process runs is for ever, and so is 0.
+pub(crate) fn patience(timeout_us: u64) -> Option<Duration> {
+    Some(timeout_us).filter(|t| (1..1 << 51).contains(t)).map(Duration::from_micros)
 }
 
 /// Gives a request up, and tells the server. No event follows.
@@ -137,7 +129,7 @@ pub unsafe extern "C" fn bw_fail(
 pub extern "C" fn bw_sleep_max_ms(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
-            let left = s.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
+            let left = s.asks.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
             Ok(left.and_then(|ms| c_int::try_from(ms).ok()).unwrap_or(c_int::MAX))
         })
     })

@@ -1,12 +1,11 @@
 //! A client and what C needs beside it.
 
+use crate::asks::{Asks, Refused, Translated};
 use crate::boundary::Failure;
-use crate::error::{
-    BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_INVALID, BW_ERR_SYSTEM, BW_ERR_TIMED_OUT, BW_ERR_TOO_MANY,
-};
+use crate::error::{BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_SYSTEM};
 use crate::own_engine::OwnEngine;
 use crate::types::{self, BwBuf, BwEvent, BwMessage};
-use barewire_client::requests::{Answer, Asked, RequestId, Requests, Taken};
+use barewire_client::requests::RequestId;
 use barewire_client::{Client, Event, FlowId, Inbound, SendBuf, SendError, Sleeper, Waker};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -32,8 +31,7 @@ pub(crate) struct Session {
     woken: bool,
     /// Reservations that C holds, by their offset. A `bw_buf` is a name for one, and good for nothing once that is used up.
     reserved: HashMap<u32, SendBuf, BuildHasherDefault<OffsetHasher>>,
-    /// Since `bw_requests`.
-    pub requests: Option<Requests>,
+    pub asks: Asks,
     /// Of a client that outlives its daemon: the messages that C holds, by their offset, so that one of the daemon before is not taken for
     /// another of this one.
     held: Option<HashMap<u32, u64, BuildHasherDefault<OffsetHasher>>>,
@@ -83,7 +81,7 @@ impl Session {
             waiting: false,
             woken: false,
             reserved: HashMap::default(),
-            requests: None,
+            asks: Asks::default(),
             held: is_steady.then(HashMap::default),
             unconfirmed: None,
             _engine: engine,
@@ -120,7 +118,7 @@ impl Session {
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<BwEvent>, Failure> {
         loop {
-            if let Some(event) = self.unanswered() {
+            if let Some(event) = self.asks.unanswered(&mut self.client) {
                 return Ok(Some(event));
             }
             let Some(event) = self.client.next_event() else {
@@ -233,32 +231,12 @@ impl Session {
                 continue;
             };
             let sleeper = sleeper.clone();
-            let left = [left, self.until_deadline()].into_iter().flatten().min();
+            let left = [left, self.asks.until_deadline()].into_iter().flatten().min();
             if let Some(nap) = self.client.prepare_sleep(left) {
                 self.waiting = true;
                 return Ok(Step::Sleep(sleeper, nap));
             }
         }
-    }
-
-    /// The next request that ended without an answer.
-    #[inline]
-    fn unanswered(&mut self) -> Option<BwEvent> {
-        let requests = self.requests.as_mut()?;
-        requests.next_deadline()?;
-        let (id, answer) = requests.poll(barewire_engine::now(), &mut self.client)?;
-        let reason = match answer {
-            Answer::Deadline => types::BW_UNANSWERED_DEADLINE,
-            _ => types::BW_UNANSWERED_FLOW_ENDED,
-        };
-        Some(BwEvent { token: id.to_raw(), reason, ..BwEvent::new(types::BW_EVENT_UNANSWERED) })
-    }
-
-    /// How long until a request's deadline passes.
-    pub(crate) fn until_deadline(&self) -> Option<Duration> {
-        let deadline = self.requests.as_ref()?.next_deadline()?;
-        let now = barewire_engine::now();
-        Some(if deadline <= now { Duration::ZERO } else { deadline.since(now).into() })
     }
 
     /// Sends a request.
@@ -268,19 +246,13 @@ impl Session {
         body: &[u8],
         timeout: Option<Duration>,
     ) -> Result<RequestId, Failure> {
-        use barewire_client::requests::CallError;
-        let now = barewire_engine::now();
-        let Some(requests) = &mut self.requests else { return Err(not_on()) };
-        let before = requests.next_deadline();
-        let id = match requests.call(now, &mut self.client, flow, body, timeout.map(|t| now + t.into())) {
-            Ok(id) => id,
-            Err(CallError::Send(e)) => return Err(self.full_or_gone(e)),
-            Err(CallError::TooMany) => return Err(BW_ERR_TOO_MANY.into()),
-            Err(_) => return Err(BW_ERR_TIMED_OUT.into()),
-        };
+        let (id, is_next) =
+            self.asks.request(&mut self.client, flow, body, timeout).map_err(|refused| match refused {
+                Refused::Message(e) => self.full_or_gone(e),
+                Refused::Otherwise(failure) => failure,
+            })?;
         // A thread that sleeps does so until the deadline that was the next one.
-        let after = requests.next_deadline();
-        if self.waiting && after.is_some_and(|after| before.is_none_or(|before| after < before)) {
+        if self.waiting && is_next {
             self.wake_sleeper();
         }
         Ok(id)
@@ -288,8 +260,7 @@ impl Session {
 
     /// Gives a request up. False: it was over.
     pub(crate) fn request_cancel(&mut self, id: u64) -> Result<bool, Failure> {
-        let Some(requests) = &mut self.requests else { return Err(not_on()) };
-        Ok(requests.cancel(&mut self.client, RequestId::from_raw(id)))
+        self.asks.cancel(&mut self.client, id)
     }
 
     /// After each call on the client: a thread that sleeps must look again when the call took away what would have woken it.
@@ -341,36 +312,11 @@ impl Session {
 
     #[inline]
     fn in_numbers(&mut self, event: Event) -> Option<BwEvent> {
-        let event = match &mut self.requests {
-            None => event,
-            Some(requests) => match requests.take(&mut self.client, event) {
-                Taken::Event(event) => match Asked::of(&mut self.client, event) {
-                    Asked::Event(event) => event,
-                    Asked::Request(request) => {
-                        let left_us = request.left().map_or(0, |left| left.as_micros() as u32);
-                        let token = request.reply_to().id();
-                        let mut event = message(types::BW_EVENT_REQUEST, request.into_body().into_message());
-                        (event.token, event.reason) = (token, left_us);
-                        return Some(event);
-                    }
-                    Asked::Cancelled(to) => {
-                        let flow = to.flow().to_raw();
-                        let kind = types::BW_EVENT_REQUEST_CANCELLED;
-                        return Some(BwEvent { flow, token: to.id(), ..BwEvent::new(kind) });
-                    }
-                    _ => return None,
-                },
-                Taken::Answer(id, answer) => {
-                    let (kind, code, body) = match answer {
-                        Answer::Response(body) => (types::BW_EVENT_RESPONSE, 0, body),
-                        Answer::Failure { code, text } => (types::BW_EVENT_FAILURE, code, text),
-                        _ => return None,
-                    };
-                    let event = message(kind, body.into_message());
-                    return Some(BwEvent { token: id.to_raw(), reason: code.into(), ..event });
-                }
-                _ => return None,
-            },
+        let event = match self.asks.translate(&mut self.client, event) {
+            Translated::Event(event) => event,
+            Translated::Message(event, inbound) => return Some(with_message(event, inbound)),
+            Translated::Told(event) => return Some(event),
+            Translated::Nothing => return None,
         };
         match event {
             Event::Detached { flows, unconfirmed } => Some(BwEvent {
@@ -400,7 +346,7 @@ impl Session {
 #[inline]
 pub(crate) fn event_of(event: Event) -> Option<BwEvent> {
     Some(match event {
-        Event::Message(inbound) => message(types::BW_EVENT_MESSAGE, inbound),
+        Event::Message(inbound) => with_message(BwEvent::new(types::BW_EVENT_MESSAGE), inbound),
         Event::Writable { flow } => {
             BwEvent { flow: flow.map_or(0, FlowId::to_raw), ..BwEvent::new(types::BW_EVENT_WRITABLE) }
         }
@@ -439,16 +385,10 @@ pub(crate) fn event_of(event: Event) -> Option<BwEvent> {
     })
 }
 
-fn message(kind: u32, inbound: Inbound) -> BwEvent {
+fn with_message(event: BwEvent, inbound: Inbound) -> BwEvent {
     let (flow, offset, len) = inbound.into_raw();
     let message = BwMessage { flow: flow.to_raw(), offset, len };
-    BwEvent { flow: flow.to_raw(), message, ..BwEvent::new(kind) }
-}
-
-/// Requests on a client that was not asked for them.
-#[cold]
-fn not_on() -> Failure {
-    Failure::new(BW_ERR_INVALID, "requests are off; call bw_requests first")
+    BwEvent { flow: flow.to_raw(), message, ..event }
 }
 
 fn listener(kind: u32, token: u64, udp_port: u16) -> BwEvent {

@@ -1,6 +1,7 @@
 //! What crosses the border by value.
 
-use barewire_client::{CloseReason, ConnectFailure};
+use barewire_client::{CloseReason, ConnectFailure, PeerIdentity};
+use std::ffi::c_char;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
@@ -83,6 +84,31 @@ pub struct BwConnectOptions {
     pub unordered: u8,
     /// Zero.
     pub reserved: [u8; 7],
+}
+
+/// Bytes that hold any peer's name, its final zero included.
+pub const BW_PEER_NAME_LEN: usize = 17;
+/// Bytes of a public key.
+pub const BW_KEY_LEN: usize = 32;
+
+/// Who is at the other end of an encrypted flow, as the peer has proven it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BwIdentity {
+    /// What the configuration calls it, ended by a zero byte; "self": this host.
+    pub name: [c_char; BW_PEER_NAME_LEN],
+    /// Its public key.
+    pub key: [u8; BW_KEY_LEN],
+}
+
+impl From<&PeerIdentity> for BwIdentity {
+    fn from(peer: &PeerIdentity) -> BwIdentity {
+        let mut name = [0; BW_PEER_NAME_LEN];
+        for (to, from) in name[..BW_PEER_NAME_LEN - 1].iter_mut().zip(peer.name.bytes()) {
+            *to = from as c_char;
+        }
+        BwIdentity { name, key: *peer.key.as_bytes() }
+    }
 }
 
 /// A piece of a message, laid out like `struct iovec` of POSIX.

@@ -390,7 +390,9 @@ fn under_loss() {
     scenarios.retain(|s| names.contains(&s["name"].as_str().unwrap()));
     assert_eq!(scenarios.len(), names.len());
     for (at, server) in runners.iter().enumerate() {
-        let rig = Rig::start_by("lossy", |config, _| config.port = format!("fault+{}?{FAULTS}", config.port));
+        let rig = Rig::start_by("lossy", |config, _| {
+            config.interface.port = format!("fault+{}?{FAULTS}", config.interface.port)
+        });
         let served = serve(server, &rig, "888");
         let other = &runners[(at + runners.len() - 1) % runners.len()];
         for client in [server, other] {

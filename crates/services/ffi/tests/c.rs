@@ -20,7 +20,7 @@ fn exactly_the_headers_functions_are_exported() {
     let header = std::fs::read_to_string(bindings().join("barewire.h")).unwrap();
     names.retain(|n| n != "_init" && n != "_fini");
     assert_eq!(names, declared(&header));
-    assert_eq!(names.len(), 56);
+    assert_eq!(names.len(), 65);
 }
 
 #[test]
@@ -112,6 +112,70 @@ fn a_child_leaves_its_parents_own_engine_alone() {
     program.say("\n");
     program.succeed();
     assert!(!folder.exists(), "the parent removes it");
+}
+
+#[test]
+fn a_child_moves_no_frames_of_its_parents_endpoint() {
+    let dir = Dir::new("fork-thread");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let (ours, theirs) = (dir.path().join("ours.port"), dir.path().join("theirs.port"));
+    let port = format!("unix:{},{}", ours.display(), theirs.display());
+    let args = ["forks-in-thread", &port, ours.to_str().unwrap()];
+    Program::start(&program, &dir.path().join("none.sock"), &args).succeed();
+}
+
+/// Hosts a and b, the first two of network `net`, on `port`, with keys of their own, each as a file says. Gives the files, and b's key.
+fn two_hosts(dir: &Dir, net: &str, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String) {
+    let names = ["a", "b"];
+    let keys = names.map(|name| {
+        let secret = [name.as_bytes()[0]; 32];
+        barewire_engine::keyfile::create(&dir.path().join(format!("{name}.key")), secret).unwrap()
+    });
+    let files = [0, 1].map(|n| {
+        let (own, other) = (names[n], 1 - n);
+        let text = format!(
+            "[interface]\nport = {:?}\nipv4 = [\"{net}.{}/24\"]\ngateway4 = \"{net}.254\"\nmtu = 1400\n\
+             [channel]\nsend_mib = 1\nrecv_mib = 1\n[transport]\nflows_max = 64\n\
+             [security]\nkey = \"{own}.key\"\n[[security.peer]]\nname = \"{}\"\nkey = \"{}\"\naddresses = [\"{net}.{}\"]\n",
+            port(own),
+            n + 1,
+            names[other],
+            keys[other],
+            other + 1
+        );
+        let file = dir.path().join(format!("{own}.toml"));
+        std::fs::write(&file, text).unwrap();
+        file
+    });
+    (files, keys[1].to_string())
+}
+
+#[test]
+fn an_endpoint_is_as_its_file_says_encrypted_and_with_requests() {
+    let dir = Dir::new("embedded-files");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let port = format!("mem:c-embedded-files-{}", std::process::id());
+    let ([a, b], key) = two_hosts(&dir, "10.0.0", |_| port.clone());
+    let args = ["embedded-files", a.to_str().unwrap(), b.to_str().unwrap(), &key];
+    Program::start(&program, &dir.path().join("none.sock"), &args).succeed();
+}
+
+#[test]
+fn an_engine_of_ones_own_is_as_its_file_says() {
+    let dir = Dir::new("own-files");
+    let Some(program) = build(&dir, "tests/bw_test.c") else { return };
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let port = |own: &str| {
+        let other = if own == "a" { "b" } else { "a" };
+        format!("unix:{},{}", at(&format!("{own}.port")), at(&format!("{other}.port")))
+    };
+    let ([a, b], _) = two_hosts(&dir, "10.9.0", port);
+    let place = |file: &PathBuf| PathBuf::from(format!("embedded:{}", file.display()));
+    let mut server = Program::start(&program, &place(&b), &["serve", "888", "1"]);
+    assert_eq!(server.line(), "ready");
+    let args = ["ask", "10.9.0.2:888", "4", "100", "3000"];
+    assert_eq!(Program::start(&program, &place(&a), &args).succeed(), "100 answers\n");
+    server.succeed();
 }
 
 /// Something holds the daemon's place and says nothing.

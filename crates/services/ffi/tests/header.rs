@@ -34,7 +34,8 @@ const HEAD: &str = "\
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
  *
- * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place.
+ * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place. bw_embedded_open_file takes what
+ * a daemon's configuration says: encryption, gateways, limits.
  *
  * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
@@ -57,6 +58,7 @@ fn the_committed_header_is_what_the_source_says() {
             ("BwBuf", "bw_buf"),
             ("BwMessage", "bw_message"),
             ("BwEvent", "bw_event"),
+            ("BwIdentity", "bw_identity"),
         ],
         source: &["error.rs", "types.rs", "entry.rs", "memory.rs", "request.rs", "embedded.rs"],
     };

@@ -2,7 +2,7 @@
 
 use crate::{OpenError, RdmaError};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Attached, HostSettings, IdleStrategy, RdmaStack, StopFlag, Way, random};
+use barewire_engine::{Attached, HostSettings, IdleStrategy, PortSettings, RdmaStack, StopFlag, Way, random};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::Host;
 use barewire_port::Port;
@@ -12,7 +12,7 @@ use barewire_roce::{
 };
 use barewire_wire::MacAddr;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Bytes of an Ethernet header with a VLAN tag, which come on top of a packet in a frame.
 const LINK_HEADER: usize = 18;
@@ -24,23 +24,11 @@ const INBOX_MAX: usize = 1 << 16;
 /// Which port, which addresses, how much memory.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// The port's URI, such as `xdp:eth0` or `mem:demo`.
-    pub port: String,
-    /// Our IPv4 addresses with their prefix lengths.
-    pub ipv4: Vec<(Ipv4Addr, u8)>,
-    /// Our IPv6 addresses with their prefix lengths.
-    pub ipv6: Vec<(Ipv6Addr, u8)>,
-    /// Where IPv4 packets to other networks go.
-    pub gateway4: Option<Ipv4Addr>,
-    /// Where IPv6 packets to other networks go.
-    pub gateway6: Option<Ipv6Addr>,
-    /// Our MAC address. Default: the interface's, or one made of our first address where the port has none.
-    pub mac: Option<MacAddr>,
-    /// The VLAN that all frames are in.
-    pub vlan: Option<u16>,
+    /// The port, and the host on it.
+    pub interface: PortSettings,
     /// The frame pool.
     pub pool: PoolConfig,
-    /// Limits and timers. MAC, addresses, VLAN and GUID are taken from the fields above; the MTU is lowered to what port and
+    /// Limits and timers. MAC, addresses, VLAN and GUID follow from the interface; the MTU is lowered to what port and
     /// frames carry.
     pub roce: roce::Config,
     /// What waiting calls do while nothing happens.
@@ -50,19 +38,11 @@ pub struct DeviceConfig {
 impl DeviceConfig {
     /// A configuration with one address, on a network of 24 bits (IPv4) or 64 (IPv6).
     pub fn new(port: &str, address: IpAddr) -> DeviceConfig {
-        let (mut ipv4, mut ipv6) = (vec![], vec![]);
-        match address {
-            IpAddr::V4(a) => ipv4.push((a, 24)),
-            IpAddr::V6(a) => ipv6.push((a, 64)),
-        }
+        // As large as the port carries: the path MTU is a choice of RDMA's own.
+        let mut interface = PortSettings { mtu: u16::MAX, ..PortSettings::bare(port) };
+        interface.add_address(address, if address.is_ipv4() { 24 } else { 64 });
         DeviceConfig {
-            port: port.to_owned(),
-            ipv4,
-            ipv6,
-            gateway4: None,
-            gateway6: None,
-            mac: None,
-            vlan: None,
+            interface,
             pool: PoolConfig::default(),
             roce: roce::Config { mtu: Mtu::M4096, ..roce::Config::new(MacAddr::ZERO, address) },
             idle: IdleStrategy::default(),
@@ -70,18 +50,7 @@ impl DeviceConfig {
     }
 
     fn settings(&self) -> HostSettings<'_> {
-        HostSettings {
-            port: &self.port,
-            pool: self.pool,
-            ipv4: &self.ipv4,
-            ipv6: &self.ipv6,
-            gateway4: self.gateway4,
-            gateway6: self.gateway6,
-            mac: self.mac,
-            vlan: self.vlan,
-            mtu_max: u16::MAX,
-            neighbours_max: None,
-        }
+        HostSettings { interface: &self.interface, pool: self.pool, neighbours_max: None }
     }
 }
 
@@ -140,7 +109,7 @@ impl Device {
         Device::on(config.settings().attach()?, config)
     }
 
-    /// Makes the device on a port that is open already, with `pool` its pool. `config.port` is not looked at.
+    /// Makes the device on a port that is open already, with `pool` its pool. `config.interface.port` is not looked at.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -158,13 +127,13 @@ impl Device {
             need: Mtu::PACKET_MIN + LINK_HEADER,
         })?;
         let mac = host.mac;
-        let addresses = config.settings().addresses();
+        let addresses = config.interface.addresses();
         let first = addresses.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
         let roce = roce::Config {
             mac,
             guid: roce::Config::new(mac, first).guid,
             addresses,
-            vlan: config.vlan,
+            vlan: config.interface.vlan,
             mtu: config.roce.mtu.min(fits),
             ..config.roce.clone()
         };

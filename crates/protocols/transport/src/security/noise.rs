@@ -2,13 +2,14 @@
 //! that INIT says of the flow into it, so that nothing of that can be altered unnoticed.
 
 use super::packet::{Cipher, Opener, Sealer, first_secret};
+use super::primitives::{Wiped, X25519};
 use super::{PublicKey, Security};
 use barewire_wire::msg::secure::{self, PATTERN_IK, PATTERN_XX};
 use snow::params::{CipherChoice, DHChoice, HashChoice, NoiseParams};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::{Cipher as NoiseCipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Longest handshake message that a side makes or takes, in bytes.
 pub(crate) const MESSAGE_MAX: usize = 160;
@@ -16,31 +17,34 @@ pub(crate) const MESSAGE_MAX: usize = 160;
 const IK: &str = "Noise_IK_25519_ChaChaPoly_SHA256";
 const XX: &str = "Noise_XX_25519_ChaChaPoly_SHA256";
 
-/// Gives snow the one random value that a side of a handshake needs: its ephemeral key.
+/// Gives snow the one random value that a side of a handshake needs: its ephemeral key. What it has given is overwritten where it was: to
+/// move it out would leave it there.
 struct Once(Option<Zeroizing<[u8; 32]>>);
 
 impl Random for Once {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
-        let bytes = self.0.take().filter(|b| b.len() == out.len()).ok_or(snow::Error::Rng)?;
-        out.copy_from_slice(&*bytes);
+        let bytes = self.0.as_mut().filter(|b| b.len() == out.len()).ok_or(snow::Error::Rng)?;
+        out.copy_from_slice(&**bytes);
+        bytes.zeroize();
+        self.0 = None;
         Ok(())
     }
 }
 
-struct Resolver(std::sync::Mutex<Option<Zeroizing<[u8; 32]>>>);
+struct Resolver(Option<Zeroizing<[u8; 32]>>);
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Once(self.0.lock().ok()?.take())))
+        Some(Box::new(Once(self.0.clone())))
     }
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
-        DefaultResolver.resolve_dh(choice)
+        (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::default()) as Box<dyn Dh>)
     }
     fn resolve_hash(&self, choice: &HashChoice) -> Option<Box<dyn Hash>> {
         DefaultResolver.resolve_hash(choice)
     }
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn NoiseCipher>> {
-        DefaultResolver.resolve_cipher(choice)
+        Some(Box::new(Wiped(DefaultResolver.resolve_cipher(choice)?)))
     }
 }
 
@@ -170,6 +174,7 @@ impl Noise {
                 Step::Read(message) => state.read_message(message, &mut out),
             };
         }
+        wipe(&mut self.state);
         self.state = state;
     }
 
@@ -195,6 +200,25 @@ impl Noise {
     }
 }
 
+/// The flow's keys follow from what a state has: it is written over before its place is given back.
+impl Drop for Noise {
+    fn drop(&mut self) {
+        wipe(&mut self.state);
+    }
+}
+
+fn wipe(state: &mut HandshakeState) {
+    let blank = |params: NoiseParams| {
+        let builder = Builder::with_resolver(params, Box::new(Resolver(None)));
+        builder.local_private_key(&[0; 32]).ok()?.build_responder().ok()
+    };
+    if let Some(blank) = XX.parse().ok().and_then(blank) {
+        *state = blank;
+    }
+    // Or the compiler might find that nobody reads it any more.
+    std::hint::black_box(state);
+}
+
 fn begin(
     security: &Security,
     said: &Said,
@@ -209,7 +233,7 @@ fn begin(
     };
     let params: NoiseParams = name.parse().ok()?;
     let prologue = said.bytes();
-    let builder = Builder::with_resolver(params, Box::new(Resolver(Some(ephemeral).into())))
+    let builder = Builder::with_resolver(params, Box::new(Resolver(Some(ephemeral))))
         .local_private_key(security.private().as_bytes())
         .and_then(|b| b.prologue(&prologue))
         .ok()?;

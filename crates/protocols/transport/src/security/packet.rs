@@ -92,13 +92,28 @@ pub(crate) fn first_secret(transcript: &[u8], from_noise: &[u8; 32]) -> Secret {
 }
 
 /// One key of a chain.
-struct Key {
+pub(super) struct Key {
     aead: LessSafeKey,
     iv: [u8; 12],
 }
 
+/// Written over, whatever its flow's end is. Copies that the compiler made on the way here, in registers or on the stack, are not found.
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.aead = blank();
+        self.iv = [0; 12];
+        // Or the compiler might find that nobody reads them any more.
+        std::hint::black_box(self);
+    }
+}
+
+/// The key of all zeros: AES's, whose round keys take the most room.
+fn blank() -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &[0; 16]).expect("a key as long as its algorithm says"))
+}
+
 impl Key {
-    fn new(cipher: Cipher, bytes: &[u8; 32], iv: [u8; 12]) -> Key {
+    pub(super) fn new(cipher: Cipher, bytes: &[u8; 32], iv: [u8; 12]) -> Key {
         let (algorithm, len) = match cipher {
             Cipher::Aes128Gcm => (&AES_128_GCM, 16),
             Cipher::ChaCha20Poly1305 => (&CHACHA20_POLY1305, 32),
@@ -107,9 +122,9 @@ impl Key {
         Key { aead: LessSafeKey::new(key), iv }
     }
 
-    /// The key of all zeros, written over one that is to be forgotten: AES's, whose round keys take the most room.
+    /// In the place of one that is not there yet, or no more.
     fn wiped() -> Key {
-        Key::new(Cipher::Aes128Gcm, &[0; 32], [0; 12])
+        Key { aead: blank(), iv: [0; 12] }
     }
 
     /// The key that `secret` gives, and puts the next secret in its place.

@@ -28,17 +28,19 @@
 use super::flow::{Flow, Message};
 use super::listener::AsyncListener;
 use super::state::Wanted;
+use super::wait::{Entries, Place};
 use super::{ConnectError, RecvError};
 use crate::CloseReason;
 use crate::error::SendError;
 use crate::event::Inbound;
 use crate::requests::{FAILURE_TEXT_MAX, HEAD_BYTES, Head, Kind};
 use std::collections::{HashMap, VecDeque};
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
@@ -128,7 +130,9 @@ impl Caller {
     pub async fn call(&self, body: &[u8], deadline: Option<Duration>) -> Result<Body, CallFailure> {
         let end = deadline.map(|left| Instant::now() + left);
         let answer = async {
-            let call = poll_fn(|cx| self.poll_ask(cx, body, end)).await?;
+            let mut waiter = self.flow.waiter();
+            let call = poll_fn(|cx| self.poll_ask(cx, &mut waiter.entries, body, end)).await?;
+            drop(waiter);
             poll_fn(|cx| call.poll(cx)).await
         };
         let message = match end {
@@ -149,6 +153,7 @@ impl Caller {
     fn poll_ask(
         &self,
         cx: &Context<'_>,
+        entries: &mut Entries,
         body: &[u8],
         end: Option<Instant>,
     ) -> Poll<Result<Call<'_>, CallFailure>> {
@@ -165,7 +170,7 @@ impl Caller {
                     Poll::Ready(Ok(Call { flow: &self.flow, id }))
                 }
                 Err(SendError::WouldBlock) => {
-                    state.wait_to_send(flow, cx);
+                    entries.wait(state, Place::Writer(flow), cx);
                     Poll::Pending
                 }
                 Err(e) => Poll::Ready(Err(e.into())),
@@ -311,6 +316,8 @@ struct Handlers<H> {
     /// Dropped, it drops the handlers.
     tasks: JoinSet<u64>,
     waiting: VecDeque<(u64, Request)>,
+    /// Requests of which a failure is still to be told: there was no room when their handlers ended.
+    untold: UnboundedSender<u64>,
 }
 
 impl<H, F> Handlers<H>
@@ -343,12 +350,31 @@ where
     fn fill(&mut self) {
         while self.tasks.len() < self.concurrent_max.max(1) {
             let Some((id, request)) = self.waiting.pop_front() else { return };
-            let (handler, end) = (self.handler.clone(), request.end);
-            let reply = Reply { flow: self.flow.clone(), id, is_sent: false };
-            // The handler is called in the task: if it panics, that is its own request's affair.
-            let task = self.tasks.spawn(reply.of(async move { handler(request).await }, end));
+            let end = request.end;
+            // Its caller waits no longer: nobody would take what a handler does for it now.
+            let is_late = end.is_some_and(|end| end <= Instant::now());
+            let reply = self.reply(id);
+            let task = if is_late {
+                drop(request);
+                self.tasks.spawn(reply.of(ready(Err(late())), None))
+            } else {
+                let handler = self.handler.clone();
+                // The handler is called in the task: if it panics, that is its own request's affair.
+                self.tasks.spawn(reply.of(async move { handler(request).await }, end))
+            };
             self.running.insert(id, task);
         }
+    }
+
+    fn reply(&self, id: u64) -> Reply {
+        Reply { flow: self.flow.clone(), id, is_sent: false, untold: self.untold.clone() }
+    }
+
+    /// Tells of a failure as soon as there is room.
+    fn tell(&mut self, id: u64) {
+        let failed = (HANDLER_GONE, NO_RESPONSE.to_owned());
+        let task = self.tasks.spawn(self.reply(id).of(ready(Err(failed)), None));
+        self.running.insert(id, task);
     }
 
     fn done(&mut self, id: Option<u64>) {
@@ -367,6 +393,7 @@ where
     H: Fn(Request) -> F + Clone + Send + 'static,
     F: Future<Output = Handled> + Send + 'static,
 {
+    let (untold, mut to_tell) = unbounded_channel();
     let mut handlers = Handlers {
         flow: flow.clone(),
         handler,
@@ -374,6 +401,7 @@ where
         running: HashMap::new(),
         tasks: JoinSet::new(),
         waiting: VecDeque::new(),
+        untold,
     };
     loop {
         // It reads on when all places are taken: a cancellation may be what gives one back.
@@ -383,8 +411,16 @@ where
                 None => return Ok(()),
             },
             Some(done) = handlers.tasks.join_next() => handlers.done(done.ok()),
+            Some(id) = to_tell.recv() => handlers.tell(id),
         }
     }
+}
+
+/// What a caller is told whose request has no response.
+const NO_RESPONSE: &str = "the request has no response: its handler failed, or its response is too large";
+
+fn late() -> (u16, String) {
+    (DEADLINE_PASSED, "the deadline passed here".to_owned())
 }
 
 /// The place of a response. Dropped without one (the handler panicked), it says so to the caller.
@@ -392,14 +428,13 @@ struct Reply {
     flow: Flow,
     id: u64,
     is_sent: bool,
+    untold: UnboundedSender<u64>,
 }
 
 impl Reply {
     async fn of(mut self, handled: impl Future<Output = Handled>, end: Option<Instant>) -> u64 {
         let handled = match end {
-            Some(end) => timeout_at(end, handled)
-                .await
-                .unwrap_or_else(|_| Err((DEADLINE_PASSED, "the deadline passed here".to_owned()))),
+            Some(end) => timeout_at(end, handled).await.unwrap_or_else(|_| Err(late())),
             None => handled.await,
         };
         let (head, body) = match handled {
@@ -421,11 +456,11 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.is_sent {
             let head = Head { code: HANDLER_GONE, ..Head::of(Kind::Failure, self.id) };
-            let mut message = head.encode().to_vec();
-            message.extend_from_slice(
-                b"the request has no response: its handler failed, or its response is too large",
-            );
-            let _ = self.flow.try_send(&message);
+            let message = [&head.encode(), NO_RESPONSE.as_bytes()].concat();
+            if self.flow.try_send(&message) == Err(SendError::WouldBlock) {
+                // Without its flow's task there is nobody who would take it either.
+                let _ = self.untold.send(self.id);
+            }
         }
     }
 }

@@ -57,8 +57,18 @@ pub(super) fn start(client: Client) -> io::Result<Arc<Shared>> {
     Ok(shared)
 }
 
+/// However the task ends, with its handles, with the runtime or by a panic: nobody is left to wake those who wait.
+struct Ends(Arc<Shared>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.lock().end();
+    }
+}
+
 /// Serves the channel for as long as there are handles and a daemon, and finds the next daemon where the client outlives this one.
 async fn drive(shared: Arc<Shared>, mut bell: UnixStream) {
+    let _ends = Ends(shared.clone());
     loop {
         serve(&shared, &bell).await;
         match find_daemon(&shared).await {

@@ -1,6 +1,7 @@
 //! One flow: messages out and in.
 
 use super::state::{State, Wanted};
+use super::wait::{Entries, Place, Waiter};
 use super::{Handle, RecvError};
 use crate::error::SendError;
 use crate::event::Inbound;
@@ -22,6 +23,8 @@ pub struct Flow {
     inner: Arc<Inner>,
     /// What the sink was given and found no room for.
     pending: Option<Vec<u8>>,
+    /// Where its stream and its sink wait.
+    entries: Entries,
 }
 
 struct Inner {
@@ -40,7 +43,13 @@ impl Drop for Inner {
 impl Clone for Flow {
     fn clone(&self) -> Flow {
         // What waits in a sink is that one's to send.
-        Flow { inner: self.inner.clone(), pending: None }
+        Flow { inner: self.inner.clone(), pending: None, entries: Entries::default() }
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        self.entries.leave(&self.inner.handle);
     }
 }
 
@@ -53,7 +62,8 @@ impl std::fmt::Debug for Flow {
 
 impl Flow {
     pub(super) fn new(handle: &Arc<Handle>, id: FlowId, local: SocketAddr, remote: SocketAddr) -> Flow {
-        Flow { inner: Arc::new(Inner { handle: handle.clone(), id, local, remote }), pending: None }
+        let inner = Arc::new(Inner { handle: handle.clone(), id, local, remote });
+        Flow { inner, pending: None, entries: Entries::default() }
     }
 
     /// The flow's number.
@@ -71,6 +81,11 @@ impl Flow {
         self.inner.remote
     }
 
+    /// For one future.
+    pub(super) fn waiter(&self) -> Waiter<'_> {
+        Waiter::new(&self.inner.handle)
+    }
+
     /// Does something with the channel, under its lock.
     pub(super) fn with<T>(&self, act: impl FnOnce(&mut State, FlowId) -> T) -> T {
         self.inner.handle.with(|state| act(state, self.inner.id))
@@ -82,7 +97,7 @@ impl Flow {
     /// # Errors
     /// [`SendError`], and never [`SendError::WouldBlock`].
     pub async fn send(&self, message: &[u8]) -> Result<(), SendError> {
-        poll_fn(|cx| self.poll_send(cx, &[IoSlice::new(message)])).await
+        self.send_vectored(&[IoSlice::new(message)]).await
     }
 
     /// Sends one message made of `pieces`.
@@ -90,7 +105,8 @@ impl Flow {
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> Result<(), SendError> {
-        poll_fn(|cx| self.poll_send(cx, pieces)).await
+        let mut waiter = self.waiter();
+        poll_fn(|cx| self.poll_send(cx, &mut waiter.entries, pieces)).await
     }
 
     /// Sends without waiting for room.
@@ -101,14 +117,31 @@ impl Flow {
         self.with(|state, flow| state.client.send(flow, message))
     }
 
-    pub(super) fn poll_send(&self, cx: &Context<'_>, pieces: &[IoSlice<'_>]) -> Poll<Result<(), SendError>> {
+    fn poll_send(
+        &self,
+        cx: &Context<'_>,
+        entries: &mut Entries,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<(), SendError>> {
         self.with(|state, flow| match state.client.send_vectored(flow, pieces) {
             Err(SendError::WouldBlock) => {
-                state.wait_to_send(flow, cx);
+                entries.wait(state, Place::Writer(flow), cx);
                 Poll::Pending
             }
             done => Poll::Ready(done),
         })
+    }
+
+    /// Sends for the one task that polls this handle.
+    pub(super) fn poll_send_here(
+        &mut self,
+        cx: &Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<(), SendError>> {
+        let mut entries = std::mem::take(&mut self.entries);
+        let sent = self.poll_send(cx, &mut entries, pieces);
+        self.entries = entries;
+        sent
     }
 
     /// Sends a copy of `message` and waits until the peer's transport has all of it. False: the flow ended first; where that is since the
@@ -117,6 +150,7 @@ impl Flow {
     /// # Errors
     /// As [`send`](Self::send).
     pub async fn send_acknowledged(&self, message: &[u8]) -> Result<bool, SendError> {
+        let mut waiter = self.waiter();
         let token = poll_fn(|cx| {
             self.with(|state, flow| {
                 if let Some(refused) = state.refuses(flow) {
@@ -128,8 +162,8 @@ impl Flow {
                     Ok(buf) => buf,
                     Err(SendError::WouldBlock) => {
                         // The end of the flow ends the wait, too.
-                        state.room.add(cx);
-                        state.wait_to_send(flow, cx);
+                        waiter.entries.wait(state, Place::Room, cx);
+                        waiter.entries.wait(state, Place::Writer(flow), cx);
                         return Poll::Pending;
                     }
                     Err(e) => return Poll::Ready(Err(e)),
@@ -143,7 +177,7 @@ impl Flow {
                     }
                     (Ok(()), None) => Poll::Ready(Err(SendError::NoSuchFlow)),
                     (Err(SendError::WouldBlock), _) => {
-                        state.wait_to_send(flow, cx);
+                        waiter.entries.wait(state, Place::Writer(flow), cx);
                         Poll::Pending
                     }
                     (Err(e), _) => Poll::Ready(Err(e)),
@@ -160,10 +194,19 @@ impl Flow {
     /// # Errors
     /// [`RecvError`] when the flow ended otherwise.
     pub async fn recv(&self) -> Result<Option<Message>, RecvError> {
-        poll_fn(|cx| self.poll_recv(cx)).await
+        let mut waiter = self.waiter();
+        poll_fn(|cx| self.poll_recv(cx, &mut waiter.entries)).await
     }
 
-    pub(super) fn poll_recv(&self, cx: &Context<'_>) -> Poll<Result<Option<Message>, RecvError>> {
+    /// Receives for the one task that polls this handle.
+    pub(super) fn poll_recv_here(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Message>, RecvError>> {
+        let mut entries = std::mem::take(&mut self.entries);
+        let received = self.poll_recv(cx, &mut entries);
+        self.entries = entries;
+        received
+    }
+
+    fn poll_recv(&self, cx: &Context<'_>, entries: &mut Entries) -> Poll<Result<Option<Message>, RecvError>> {
         self.with(|state, flow| {
             state.pump();
             let is_gone = state.gone;
@@ -174,7 +217,7 @@ impl Flow {
             match line.end(is_gone) {
                 Some(end) => Poll::Ready(end.map(|()| None)),
                 None => {
-                    line.readers.add(cx);
+                    entries.wait(state, Place::Reader(flow), cx);
                     Poll::Pending
                 }
             }
@@ -188,6 +231,7 @@ impl Flow {
     /// [`RecvError`] when it ended otherwise.
     pub async fn close(&self) -> Result<(), RecvError> {
         let _ = self.with(|state, flow| state.client.close(flow));
+        let mut waiter = self.waiter();
         poll_fn(|cx| {
             self.with(|state, flow| {
                 state.pump();
@@ -196,7 +240,7 @@ impl Flow {
                 match line.end(is_gone) {
                     Some(end) => Poll::Ready(end),
                     None => {
-                        line.readers.add(cx);
+                        waiter.entries.wait(state, Place::Reader(flow), cx);
                         Poll::Pending
                     }
                 }
@@ -232,13 +276,6 @@ impl State {
             _ if self.client.is_closed() => Some(SendError::DaemonGone),
             Some(line) if line.closed.is_none() => None,
             _ => Some(SendError::NoSuchFlow),
-        }
-    }
-
-    /// Registers a task whose message was refused on `flow`.
-    pub(super) fn wait_to_send(&mut self, flow: FlowId, cx: &Context<'_>) {
-        if let Some(line) = self.flows.get_mut(&flow) {
-            line.writers.add(cx);
         }
     }
 }
@@ -337,18 +374,21 @@ impl Stream for Flow {
     type Item = Result<Message, RecvError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Poll::Ready(ready!(self.poll_recv(cx)).transpose())
+        Poll::Ready(ready!(self.get_mut().poll_recv_here(cx)).transpose())
     }
 }
 
 impl Sink<Vec<u8>> for Flow {
     type Error = SendError;
 
-    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let Some(message) = &self.pending else { return Poll::Ready(Ok(())) };
-        let sent = ready!(self.poll_send(cx, &[IoSlice::new(message)]));
-        self.pending = None;
-        Poll::Ready(sent)
+    fn poll_ready(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        let flow = self.get_mut();
+        let Some(message) = flow.pending.take() else { return Poll::Ready(Ok(())) };
+        let sent = flow.poll_send_here(cx, &[IoSlice::new(&message)]);
+        if sent.is_pending() {
+            flow.pending = Some(message);
+        }
+        sent
     }
 
     fn start_send(mut self: Pin<&mut Self>, message: Vec<u8>) -> Result<(), SendError> {

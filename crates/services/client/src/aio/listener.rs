@@ -2,6 +2,7 @@
 
 use super::flow::Flow;
 use super::state::Queue;
+use super::wait::{Entries, Place, Waiter};
 use super::{ConnectError, Handle, RecvError};
 use crate::error::SendError;
 use std::future::poll_fn;
@@ -22,6 +23,7 @@ impl AsyncListener {
         local: Option<IpAddr>,
         udp_port: u16,
     ) -> Result<AsyncListener, ConnectError> {
+        let mut waiter = Waiter::new(handle);
         let token = poll_fn(|cx| {
             handle.with(|state| {
                 state.pump();
@@ -39,7 +41,7 @@ impl AsyncListener {
                         Poll::Ready(Err(ConnectError::DaemonGone))
                     }
                     Err(_) => {
-                        state.room.add(cx);
+                        waiter.entries.wait(state, Place::Room, cx);
                         Poll::Pending
                     }
                 }
@@ -48,21 +50,21 @@ impl AsyncListener {
         .await?;
         let listener = AsyncListener { handle: handle.clone(), token, udp_port };
         // A wait that is dropped takes the wish back.
-        match poll_fn(|cx| listener.poll_answer(cx)).await {
+        match poll_fn(|cx| listener.poll_answer(cx, &mut waiter.entries)).await {
             Some(true) => Ok(listener),
             Some(false) => Err(ConnectError::Listen(udp_port)),
             None => Err(ConnectError::DaemonGone),
         }
     }
 
-    fn poll_answer(&self, cx: &Context<'_>) -> Poll<Option<bool>> {
+    fn poll_answer(&self, cx: &Context<'_>, entries: &mut Entries) -> Poll<Option<bool>> {
         self.handle.with(|state| {
             state.pump();
             let is_gone = state.gone;
-            match state.listeners.get_mut(&self.token) {
+            match state.listeners.get(&self.token) {
                 Some(Queue { answer: Some(answer), .. }) => Poll::Ready(Some(*answer)),
-                Some(queue) if !is_gone => {
-                    queue.acceptors.add(cx);
+                Some(_) if !is_gone => {
+                    entries.wait(state, Place::Listener(self.token), cx);
                     Poll::Pending
                 }
                 _ => Poll::Ready(None),
@@ -81,6 +83,7 @@ impl AsyncListener {
     /// # Errors
     /// [`RecvError::DaemonGone`], and [`RecvError::NotListening`] when the next daemon has the port for somebody else.
     pub async fn accept(&self) -> Result<Option<Flow>, RecvError> {
+        let mut waiter = Waiter::new(&self.handle);
         poll_fn(|cx| {
             let accepted = self.handle.with(|state| {
                 state.pump();
@@ -93,7 +96,7 @@ impl AsyncListener {
                         Poll::Ready(Err(RecvError::NotListening(queue.udp_port)))
                     }
                     None => {
-                        queue.acceptors.add(cx);
+                        waiter.entries.wait(state, Place::Listener(self.token), cx);
                         Poll::Pending
                     }
                 }

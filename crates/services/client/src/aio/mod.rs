@@ -16,6 +16,9 @@
 //! connection goes on waiting. Flows of the old daemon end with [`CloseReason::LocalReset`], and each has what of its messages may have
 //! arrived or not ([`Flow::take_unconfirmed`]). [`AsyncClient::daemon_event`] tells of it.
 //!
+//! A client's task runs in the runtime in which it attached, and ends with that: whoever still waits in another one is told that the
+//! daemon is gone.
+//!
 //! All flows of a client share its memory. Messages that wait for a `recv` lie in it, so a flow that nobody takes messages from
 //! can hold back the others, as with [`Client`]. What must be independent attaches for itself.
 //!
@@ -40,6 +43,7 @@ mod flow;
 mod listener;
 mod state;
 mod stream;
+mod wait;
 
 pub use call::{
     Body, CallFailure, Caller, DEADLINE_PASSED, HANDLER_GONE, Handled, Request, ServeOptions, serve,
@@ -61,6 +65,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::net::ToSocketAddrs;
+use wait::{Place, Waiter};
 
 /// Why no message comes any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -180,7 +185,7 @@ impl AsyncClient {
         }
     }
 
-    /// A client that is attached already and has no flows yet: those it has are reset.
+    /// A client that is attached already. What it has begun ends: flows are reset, attempts to connect are given up, and it listens nowhere.
     ///
     /// # Errors
     /// The process has no descriptor left.
@@ -238,6 +243,7 @@ impl AsyncClient {
     /// What becomes of the daemon, with [`ClientConfig::reattach`]: each event once, to one of those who ask. The last 64 wait for
     /// somebody who does. `None` where there is nothing to wait for: the client does not outlive its daemon, which is gone.
     pub async fn daemon_event(&self) -> Option<DaemonEvent> {
+        let mut waiter = Waiter::new(&self.handle);
         poll_fn(|cx| {
             self.handle.with(|state| {
                 state.pump();
@@ -245,7 +251,7 @@ impl AsyncClient {
                     Some(event) => Poll::Ready(Some(event)),
                     None if state.gone => Poll::Ready(None),
                     None => {
-                        state.daemon_watchers.add(cx);
+                        waiter.entries.wait(state, Place::Daemon, cx);
                         Poll::Pending
                     }
                 }
@@ -272,6 +278,7 @@ impl AsyncClient {
             state.close_all();
             state.client.undelivered()
         });
+        let mut waiter = Waiter::new(&self.handle);
         let closed = poll_fn(|cx| {
             self.handle.with(|state| {
                 state.pump();
@@ -282,7 +289,7 @@ impl AsyncClient {
                     }),
                     _ if state.gone => Poll::Ready(Err(WaitError::DaemonGone.into())),
                     _ => {
-                        state.closers.add(cx);
+                        waiter.entries.wait(state, Place::End, cx);
                         Poll::Pending
                     }
                 }

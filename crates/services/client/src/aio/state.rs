@@ -1,6 +1,7 @@
 //! What the channel's users share: flows, listeners, attempts to connect, and who waits for what.
 
 use super::flow::Flow;
+use super::wait::{Entries, Place, Waiting};
 use super::{ConnectError, DaemonEvent, Handle, RecvError, Unconfirmed};
 use crate::client::Client;
 use crate::error::SendError;
@@ -16,24 +17,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Events of the daemon that nobody takes, at most: then the oldest goes.
 const DAEMON_EVENTS_MAX: usize = 64;
-
-/// Tasks that wait for the same.
-#[derive(Default)]
-pub(crate) struct Waiting(Vec<Waker>);
-
-impl Waiting {
-    pub fn add(&mut self, cx: &Context<'_>) {
-        if !self.0.iter().any(|w| w.will_wake(cx.waker())) {
-            self.0.push(cx.waker().clone());
-        }
-    }
-
-    pub fn wake(&mut self) {
-        for waker in self.0.drain(..) {
-            waker.wake();
-        }
-    }
-}
+/// Where our numbers begin: away from tokens that the client was used with before, whose events may still come.
+const FIRST_NUMBER: u64 = 1 << 62;
 
 /// An answer that is waited for.
 pub(crate) struct Wanted<T> {
@@ -142,6 +127,7 @@ pub(crate) struct State {
 impl State {
     pub fn new(mut client: Client) -> State {
         client.keep_unread();
+        client.end_all();
         // It may have lost its daemon before it was given to us.
         let is_detached = client.is_detached();
         State {
@@ -149,7 +135,7 @@ impl State {
             flows: HashMap::new(),
             listeners: HashMap::new(),
             attempts: HashMap::new(),
-            number: 0,
+            number: FIRST_NUMBER,
             room: Waiting::default(),
             closers: Waiting::default(),
             is_asleep: false,
@@ -190,6 +176,18 @@ impl State {
         }
     }
 
+    /// Those who wait at a place; `None`: it is no more.
+    pub fn waiting(&mut self, place: Place) -> Option<&mut Waiting> {
+        match place {
+            Place::Room => Some(&mut self.room),
+            Place::End => Some(&mut self.closers),
+            Place::Daemon => Some(&mut self.daemon_watchers),
+            Place::Listener(token) => self.listeners.get_mut(&token).map(|queue| &mut queue.acceptors),
+            Place::Reader(flow) => self.flows.get_mut(&flow).map(|line| &mut line.readers),
+            Place::Writer(flow) => self.flows.get_mut(&flow).map(|line| &mut line.writers),
+        }
+    }
+
     /// A number that was not used before.
     pub fn next_number(&mut self) -> u64 {
         self.number += 1;
@@ -207,17 +205,24 @@ impl State {
         if self.client.sends_under_way() == 0 {
             self.closers.wake();
         }
-        if is_gone && !self.gone {
-            self.gone = true;
-            for line in self.flows.values_mut() {
-                line.wake_all();
-            }
-            self.attempts.values_mut().for_each(Wanted::wake);
-            self.listeners.values_mut().for_each(|l| l.acceptors.wake());
-            self.room.wake();
-            self.closers.wake();
-            self.daemon_watchers.wake();
+        if is_gone {
+            self.end();
         }
+    }
+
+    /// Nothing more comes: all who wait are told.
+    pub fn end(&mut self) {
+        if std::mem::replace(&mut self.gone, true) {
+            return;
+        }
+        for line in self.flows.values_mut() {
+            line.wake_all();
+        }
+        self.attempts.values_mut().for_each(Wanted::wake);
+        self.listeners.values_mut().for_each(|l| l.acceptors.wake());
+        self.room.wake();
+        self.closers.wake();
+        self.daemon_watchers.wake();
     }
 
     fn dispatch(&mut self, event: Event) {
@@ -259,11 +264,17 @@ impl State {
             }
             Event::Listening { token, udp_port } | Event::ListenFailed { token, udp_port } => {
                 let is_there = matches!(event, Event::Listening { .. });
-                let Some(queue) = self.listeners.get_mut(&token) else { return };
-                // There before: it is the next daemon that refuses.
-                let is_lost = queue.answer == Some(true) && !is_there;
-                queue.answer = Some(is_there);
-                queue.acceptors.wake();
+                let mut is_lost = false;
+                if let Some(queue) = self.listeners.get_mut(&token) {
+                    // There before: it is the next daemon that refuses.
+                    is_lost = queue.answer == Some(true) && !is_there;
+                    queue.answer = Some(is_there);
+                    queue.acceptors.wake();
+                }
+                if !self.listens(udp_port) {
+                    // Whoever asked for it has given it up meanwhile.
+                    let _ = self.client.unlisten(udp_port);
+                }
                 if is_lost {
                     self.tell(DaemonEvent::NotListening { udp_port });
                 }
@@ -348,13 +359,21 @@ impl State {
         let _ = self.client.reset(flow);
     }
 
+    /// Whether one of our listeners is at this UDP port, or has asked to be.
+    fn listens(&self, udp_port: u16) -> bool {
+        self.listeners.values().any(|queue| queue.udp_port == udp_port && queue.answer != Some(false))
+    }
+
     /// Takes no more connections there; those that nobody took are reset.
     pub fn unlisten(&mut self, token: u64) {
         let Some(queue) = self.listeners.remove(&token) else { return };
         for (flow, ..) in queue.waiting {
             self.reset(flow);
         }
-        if queue.answer != Some(false) {
+        // One that has no answer yet must not take the port from another that listens there: its own answer says whether there is
+        // something to take back.
+        let is_anothers = queue.answer.is_none() && self.listens(queue.udp_port);
+        if queue.answer != Some(false) && !is_anothers {
             let _ = self.client.unlisten(queue.udp_port);
         }
     }
@@ -384,34 +403,36 @@ pub(crate) struct Attempt {
     options: ConnectOptions,
     /// Its number and the client's name for it, once it was asked for.
     asked: Option<(u64, ConnectId)>,
+    entries: Entries,
 }
 
 impl Attempt {
     pub fn new(handle: &Arc<Handle>, remote: SocketAddr, options: ConnectOptions) -> Attempt {
-        Attempt { handle: handle.clone(), remote, options, asked: None }
+        Attempt { handle: handle.clone(), remote, options, asked: None, entries: Entries::default() }
     }
 }
 
 impl Future for Attempt {
     type Output = Result<Flow, ConnectError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let handle = self.handle.clone();
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let handle = this.handle.clone();
         let opened = handle.with(|state| {
             loop {
                 state.pump();
-                let number = match self.asked {
+                let number = match this.asked {
                     Some((number, _)) => number,
                     None => {
                         let number = state.next_number();
-                        let options = ConnectOptions { token: number, ..self.options.clone() };
-                        match state.client.connect(self.remote, &options) {
-                            Ok(id) => self.asked = Some((number, id)),
+                        let options = ConnectOptions { token: number, ..this.options.clone() };
+                        match state.client.connect(this.remote, &options) {
+                            Ok(id) => this.asked = Some((number, id)),
                             Err(SendError::DaemonGone) if !state.outlives_daemon() => {
                                 return Poll::Ready(Err(ConnectError::DaemonGone));
                             }
                             Err(_) => {
-                                state.room.add(cx);
+                                this.entries.wait(state, Place::Room, cx);
                                 return Poll::Pending;
                             }
                         }
@@ -423,7 +444,7 @@ impl Future for Attempt {
                 match wanted.got.take() {
                     Some(got) => {
                         state.attempts.remove(&number);
-                        self.asked = None;
+                        this.asked = None;
                         if let Some(got) = got {
                             return Poll::Ready(got.map_err(ConnectError::Failed));
                         }
@@ -443,6 +464,7 @@ impl Future for Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
+        self.entries.leave(&self.handle);
         let Some((number, id)) = self.asked else { return };
         self.handle.with(|state| match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
             Some(Some(Ok((flow, ..)))) => state.reset(flow),

@@ -8,20 +8,24 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much of one write goes into one message, in bytes: enough for the cost of a message not to matter, and little enough for
-/// a few of them to fit into any channel.
+/// How much of one write goes into one message at most, in bytes: enough for the cost of a message not to matter.
 const CHUNK: usize = 64 << 10;
+/// And so little of what the channel can send at once that a few of them fit.
+const CHUNK_PART: usize = 4;
 /// How many pieces of a gathered write are looked at.
 const PIECES: usize = 64;
 
 /// Bytes in order, each way, with an end each way: `AsyncRead + AsyncWrite` over an ordered [`Flow`].
 ///
-/// Each write is one message at once (of up to 64 KiB), so that a flush has nothing to do. `shutdown` sends an empty message, which
+/// Each write is one message at once (of up to 64 KiB, in a small channel of a quarter of its longest message), so that a flush has nothing to
+/// do. What the peer receives in has to hold such a message: with less than 64 KiB there, the flow ends. `shutdown` sends an empty message, which
 /// is the end of the stream to who reads; the other way stays open. Dropped, the flow closes; what was written still arrives.
 pub struct ByteStream {
     flow: Flow,
     /// What is being read, and how much of it was.
     current: Option<(Message, usize)>,
+    /// How much goes into one message.
+    chunk: usize,
     at_end: bool,
     is_shut: bool,
 }
@@ -30,7 +34,9 @@ impl ByteStream {
     /// The bytes of `flow`. Both ends have to take it so, and it has to be ordered: the default of
     /// [`ConnectOptions`](crate::ConnectOptions).
     pub fn new(flow: Flow) -> ByteStream {
-        ByteStream { flow, current: None, at_end: false, is_shut: false }
+        let longest = flow.with(|state, _| state.client.message_max());
+        let chunk = (longest / CHUNK_PART).clamp(1, CHUNK);
+        ByteStream { flow, current: None, chunk, at_end: false, is_shut: false }
     }
 
     /// The flow.
@@ -79,7 +85,7 @@ impl AsyncRead for ByteStream {
                 }
                 continue;
             }
-            match ready!(self.flow.poll_recv(cx)).map_err(ended)? {
+            match ready!(self.flow.poll_recv_here(cx)).map_err(ended)? {
                 Some(message) if !message.is_empty() => self.current = Some((message, 0)),
                 _ => self.at_end = true,
             }
@@ -93,7 +99,7 @@ impl AsyncWrite for ByteStream {
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
@@ -104,11 +110,11 @@ impl AsyncWrite for ByteStream {
         let mut total = 0;
         let mut count = 0;
         for piece in pieces.iter().filter(|piece| !piece.is_empty()).take(PIECES) {
-            let n = piece.len().min(CHUNK - total);
+            let n = piece.len().min(self.chunk - total);
             chunk[count] = IoSlice::new(&piece[..n]);
             count += 1;
             total += n;
-            if total == CHUNK {
+            if total == self.chunk {
                 break;
             }
         }
@@ -116,7 +122,7 @@ impl AsyncWrite for ByteStream {
         if total == 0 {
             return Poll::Ready(Ok(0));
         }
-        ready!(self.flow.poll_send(cx, &chunk[..count])).map_err(refused)?;
+        ready!(self.flow.poll_send_here(cx, &chunk[..count])).map_err(refused)?;
         Poll::Ready(Ok(total))
     }
 
@@ -130,7 +136,7 @@ impl AsyncWrite for ByteStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.is_shut {
-            match ready!(self.flow.poll_send(cx, &[])) {
+            match ready!(self.flow.poll_send_here(cx, &[])) {
                 Ok(()) | Err(SendError::NoSuchFlow | SendError::Closing) => self.is_shut = true,
                 Err(e) => return Poll::Ready(Err(refused(e))),
             }

@@ -61,6 +61,21 @@ impl Client {
         with.into_iter().filter(|id| self.cancel(*id)).count()
     }
 
+    /// Ends all that was begun, without a word: flows are reset, attempts given up, and nobody listens any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn end_all(&mut self) {
+        for attempt in self.calls.attempts() {
+            self.calls.give_up(attempt, false, &mut self.owed);
+        }
+        for udp_port in self.calls.udp_ports() {
+            let _ = self.unlisten(udp_port);
+        }
+        for flow in self.shares.flows() {
+            let _ = self.reset(flow);
+        }
+        self.flush();
+    }
+
     fn end_flow(&mut self, flow: FlowId, request: Request) -> Result<(), SendError> {
         self.shares.close(flow);
         match self.owed.contains(&request) {

@@ -51,7 +51,7 @@ pub fn v6(host: u16) -> Ipv6Addr {
 /// A host of the pair.
 pub fn config(dir: &Path, port: &str, host: u8) -> Config {
     let mut config = Config::new(port, v4(host), 24);
-    config.ipv6 = vec![(v6(host.into()), 64)];
+    config.interface.ipv6 = vec![(v6(host.into()), 64)];
     config.name = format!("{}-{host}", dir.file_name().unwrap().to_string_lossy());
     config.socket = dir.join(format!("{host}.sock"));
     config

@@ -110,8 +110,8 @@ impl Rig {
         let kind = self.kind;
         let port = format!("{}:eth0{}", kind.scheme, kind.options);
         let mut config = config(&self.dir.0, &port, host as u8 + 1);
-        (config.engines, config.vlan) = (kind.engines, kind.vlan);
-        config.transport.mtu = kind.mtu as u16;
+        (config.engines, config.interface.vlan) = (kind.engines, kind.vlan);
+        config.interface.mtu = kind.mtu as u16;
         config.pool.chunk_len = kind.chunk_len;
         config.channel = geometry();
         config.idle = "park:5us".parse().unwrap();

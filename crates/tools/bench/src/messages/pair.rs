@@ -16,7 +16,7 @@ use barewire_measure::Contention;
 use std::error::Error;
 use std::fs;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -78,16 +78,9 @@ pub struct Role {
 impl Role {
     fn open(&self) -> Result<Embedded, AnyError> {
         let mut config: EmbeddedConfig = config_for(&self.port, Ipv4Addr::UNSPECIFIED, &self.workload);
-        config.ipv4.clear();
-        match self.address.ip {
-            IpAddr::V4(ip) => config.ipv4 = vec![(ip, self.address.prefix_len)],
-            IpAddr::V6(ip) => config.ipv6 = vec![(ip, self.address.prefix_len)],
-        }
-        match self.gateway {
-            Some(IpAddr::V4(ip)) => config.gateway4 = Some(ip),
-            Some(IpAddr::V6(ip)) => config.gateway6 = Some::<Ipv6Addr>(ip),
-            None => {}
-        }
+        config.interface.ipv4.clear();
+        config.interface.add_address(self.address.ip, self.address.prefix_len);
+        self.gateway.into_iter().for_each(|ip| config.interface.set_gateway(ip));
         Ok(Embedded::open(&config)?)
     }
 }

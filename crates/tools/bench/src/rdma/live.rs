@@ -160,8 +160,8 @@ impl Side {
 /// What a device at `address` is opened with.
 pub(super) fn device_config(address: Ipv4Addr, pool: PoolConfig) -> DeviceConfig {
     let mut config = DeviceConfig::new("", address.into());
-    config.ipv4 = vec![(address, wires::PREFIX_LEN)];
-    config.mac = Some(wires::mac_of(address));
+    config.interface.ipv4 = vec![(address, wires::PREFIX_LEN)];
+    config.interface.mac = Some(wires::mac_of(address));
     config.pool = pool;
     config
 }

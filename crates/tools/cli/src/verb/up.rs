@@ -89,7 +89,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let config = config(args)?;
     if args.check {
         let addresses: Vec<String> = config.addresses().iter().map(ToString::to_string).collect();
-        let ports: Vec<String> = config.all_ports().into_iter().map(|port| port.port).collect();
+        let ports: Vec<String> = config.all_ports().map(|port| port.port.clone()).collect();
         console.note(&format!("configuration ok: {} as {}", ports.join(", "), addresses.join(", ")));
         return Ok(Code::Done);
     }

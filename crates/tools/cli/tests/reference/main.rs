@@ -179,6 +179,7 @@ fn every_configuration_key_is_documented_and_no_other() {
     };
     // Each heading, the file, and the structs whose fields are its keys.
     let daemon = "crates/services/daemon/src/config.rs";
+    let ports = "crates/services/daemon/src/ports.rs";
     let security = "crates/services/daemon/src/security.rs";
     let feed = "crates/services/feed-handler/src/config.rs";
     let lab = "crates/tools/lab/src/topology/file.rs";
@@ -190,8 +191,8 @@ fn every_configuration_key_is_documented_and_no_other() {
         (&["[security]"], security, &["SecurityTable"]),
         (&["[[security.peer]]"], security, &["PeerTable"]),
         (&["[[security.user]]"], security, &["UserTable", "ConnectTable"]),
-        (&["[interface]"], daemon, &["InterfaceTable"]),
-        (&["[[ports]]"], "crates/services/daemon/src/ports.rs", &["PortTable"]),
+        (&["[interface]"], ports, &["Written", "InterfaceTable"]),
+        (&["[[ports]]"], ports, &["Written"]),
         (&["[channel]"], daemon, &["ChannelTable"]),
         (&["[transport]"], daemon, &["TransportTable"]),
         (&["[rdma]"], daemon, &["RdmaTable"]),

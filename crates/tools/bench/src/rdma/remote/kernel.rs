@@ -5,7 +5,7 @@ use super::super::tcp::{self, Asking};
 use super::{ConnectConfig, Listening, Served};
 use crate::error::BenchError;
 use barewire_verbs::DeviceConfig;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::Sender;
 
 /// How long the first connection may take: whether anybody is there at all.
@@ -18,9 +18,12 @@ pub(super) fn accept(
     tell: Sender<Listening>,
     going: &dyn Fn() -> bool,
 ) -> Result<Served, BenchError> {
-    let v4 = device.ipv4.iter().map(|&(ip, _)| IpAddr::from(ip));
-    let v6 = device.ipv6.iter().map(|&(ip, _)| IpAddr::from(ip));
-    let ip = v4.chain(v6).next().ok_or_else(|| BenchError::Plan("no address to listen at".to_owned()))?;
+    let ip = device
+        .interface
+        .addresses()
+        .first()
+        .copied()
+        .ok_or_else(|| BenchError::Plan("no address to listen at".to_owned()))?;
     let (listener, at) = tcp::listen_at(SocketAddr::new(ip, service_port))?;
     let description = format!("none: the kernel's TCP at {at}");
     let _ = tell.send(Listening { description, service_port: at.port() });

@@ -240,19 +240,19 @@ impl ConnectConfig {
         let (first, prefix_len) = self.addresses[nic as usize];
         let address = following(first, thread / self.nics());
         let mut config = self.device.clone();
-        config.port = config.port.replace(THREAD, &thread.to_string()).replace(NIC, &nic.to_string());
-        (config.ipv4, config.ipv6) = (Vec::new(), Vec::new());
-        match address {
-            IpAddr::V4(ip) => config.ipv4.push((ip, prefix_len)),
-            IpAddr::V6(ip) => config.ipv6.push((ip, prefix_len)),
-        }
+        let interface = &mut config.interface;
+        interface.port = interface.port.replace(THREAD, &thread.to_string()).replace(NIC, &nic.to_string());
+        (interface.ipv4, interface.ipv6) = (Vec::new(), Vec::new());
+        interface.add_address(address, prefix_len);
         config
     }
 
     /// Of the row: system, mode, and what lies between the ends.
     fn names(&self) -> (&str, &str, &str) {
         match self.baseline {
-            None => ("barewire", "embedded", self.device.port.split(':').next().unwrap_or_default()),
+            None => {
+                ("barewire", "embedded", self.device.interface.port.split(':').next().unwrap_or_default())
+            }
             Some(Baseline::KernelTcp) => {
                 ("kernel-tcp", Idle::from(self.device.idle).kernel_mode(), "network")
             }
@@ -442,7 +442,7 @@ mod tests {
 
     fn device(port: &str, address: [u8; 4]) -> DeviceConfig {
         let mut config = DeviceConfig::new(port, IpAddr::from(address));
-        config.ipv4 = vec![(Ipv4Addr::from(address), 24)];
+        config.interface.ipv4 = vec![(Ipv4Addr::from(address), 24)];
         config.idle = barewire_engine::IdleStrategy::default();
         config
     }
@@ -473,7 +473,7 @@ mod tests {
         let of: Vec<(String, String)> = (0..5)
             .map(|n| {
                 let device = config.device_of(n);
-                (device.port.clone(), device.ipv4[0].0.to_string())
+                (device.interface.port.clone(), device.interface.ipv4[0].0.to_string())
             })
             .collect();
         let want = [
@@ -612,7 +612,7 @@ mod tests {
         };
         assert!(serve(&bad, |_| panic!("not ready"), &AtomicBool::new(false)).is_err());
         let mut config = ConnectConfig { threads: 2, ..config() };
-        config.device.port = "nothing:%t".to_owned();
+        config.device.interface.port = "nothing:%t".to_owned();
         assert!(connect(&config, &mut |_| {}).is_err());
     }
 }

@@ -105,19 +105,13 @@ impl PortArgs {
     fn device(&self) -> DeviceConfig {
         let first = self.address.first().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip);
         let mut config = DeviceConfig::new(self.port.as_deref().unwrap_or_default(), first);
-        (config.ipv4, config.ipv6) = (Vec::new(), Vec::new());
+        let interface = &mut config.interface;
+        (interface.ipv4, interface.ipv6) = (Vec::new(), Vec::new());
         for address in &self.address {
-            match address.ip {
-                IpAddr::V4(ip) => config.ipv4.push((ip, address.prefix_len)),
-                IpAddr::V6(ip) => config.ipv6.push((ip, address.prefix_len)),
-            }
+            interface.add_address(address.ip, address.prefix_len);
         }
-        match self.gateway {
-            Some(IpAddr::V4(ip)) => config.gateway4 = Some(ip),
-            Some(IpAddr::V6(ip)) => config.gateway6 = Some(ip),
-            None => {}
-        }
-        (config.mac, config.vlan, config.idle) = (self.mac, self.vlan, self.idle);
+        self.gateway.into_iter().for_each(|ip| interface.set_gateway(ip));
+        (interface.mac, interface.vlan, config.idle) = (self.mac, self.vlan, self.idle);
         config.roce.cm.ack_timeout = self.ack_timeout;
         if let Some(mtu) = self.mtu {
             config.roce.mtu = mtu;

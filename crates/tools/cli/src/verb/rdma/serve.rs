@@ -125,10 +125,11 @@ fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
     let devices = (0..nics).map(|nic| {
         let mut device = args.port.device();
-        device.port = device.port.replace("%n", &nic.to_string());
+        let interface = &mut device.interface;
+        interface.port = interface.port.replace("%n", &nic.to_string());
         let ip = args.port.address[nic].ip;
-        device.ipv4.retain(|(mine, _)| ip == *mine);
-        device.ipv6.retain(|(mine, _)| ip == *mine);
+        interface.ipv4.retain(|(mine, _)| ip == *mine);
+        interface.ipv6.retain(|(mine, _)| ip == *mine);
         device
     });
     let config = remote::ServeConfig {
