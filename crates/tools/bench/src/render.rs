@@ -4,10 +4,49 @@ use crate::rounds::{spread, spread_ns};
 use crate::row::{Kind, NamedStat, Row, Stat, Unit, Value};
 use barewire_measure::samples_needed;
 use barewire_report::import::by_bench;
+use barewire_report::report::{handicap, is_judged, same_load, same_work};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
 /// How far Little's law may be off before a row says so.
 pub use barewire_report::compare::LITTLE_TOLERANCE;
+
+/// A row, and the same as documents have it: by what it says of itself the page judges what may stand beside it, and so do texts.
+pub(crate) struct Known<'a, R> {
+    pub(crate) row: &'a R,
+    fields: Map<String, Json>,
+}
+
+impl<'a, R: Serialize> Known<'a, R> {
+    pub(crate) fn all(rows: &'a [R]) -> Vec<Known<'a, R>> {
+        let fields = |row: &R| match serde_json::to_value(row) {
+            Ok(Json::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        rows.iter().map(|row| Known { row, fields: fields(row) }).collect()
+    }
+
+    /// [`same_load`]
+    pub(crate) fn same_load<Q>(&self, other: &Known<'_, Q>) -> bool {
+        same_load(&self.fields, &other.fields)
+    }
+
+    /// [`same_work`]
+    pub(crate) fn same_work<Q>(&self, other: &Known<'_, Q>) -> bool {
+        same_work(&self.fields, &other.fields)
+    }
+
+    /// [`is_judged`]
+    pub(crate) fn is_judged(&self) -> bool {
+        is_judged(&self.fields)
+    }
+
+    /// [`handicap`]
+    pub(crate) fn handicap<Q>(&self, theirs: &Known<'_, Q>) -> String {
+        handicap(&self.fields, &theirs.fields)
+    }
+}
 
 /// A time with a precision that fits it: `812 ns`, `9.3 us`, `18 us`, `1203 us`, `37 ms`, `12 s`.
 pub fn latency(ns: u64) -> String {
@@ -186,21 +225,22 @@ fn table_of(rows: &[&Row]) -> String {
 }
 
 /// How each row of ours stands beside others of the same work, measure by measure, each in a sentence with its interval, or with what is
-/// missing for one. The same work: one bench, the same parameters and measures.
+/// missing for one. The same work: one bench, the same parameters, and what the page takes for it.
 pub fn ratios(rows: &[Row]) -> String {
-    let mut out = String::new();
-    for ours in rows.iter().filter(|row| row.subject.system == "barewire") {
-        let same = |other: &&Row| {
-            let (a, b) = (&ours.subject, &other.subject);
-            b.system != "barewire" && (a.bench, &a.params, a.idle_state) == (b.bench, &b.params, b.idle_state)
+    let (mut out, rows) = (String::new(), Known::all(rows));
+    for ours in rows.iter().filter(|known| known.row.subject.system == "barewire") {
+        let same = |other: &&Known<'_, Row>| {
+            let (a, b) = (&ours.row.subject, &other.row.subject);
+            b.system != "barewire" && (a.bench, &a.params) == (b.bench, &b.params) && ours.same_work(other)
         };
         for other in rows.iter().filter(same) {
-            let over = other.subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
+            let subject = &other.row.subject;
+            let over = subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
             // Of two measures of which one is the other's inverse the first is enough.
-            let told = ours.measures.iter().find_map(|m| Some((m, ours.standing(other, m)?)));
+            let told = ours.row.measures.iter().find_map(|m| Some((m, ours.row.standing(other.row, m)?)));
             if let Some((measure, standing)) = told {
-                let words = standing.words(&format!("{}{over}", other.subject.system));
-                let _ = writeln!(out, "{} is {words} by {}", ours.subject.title(), measure.words);
+                let words = standing.words(&format!("{}{over}{}", subject.system, ours.handicap(other)));
+                let _ = writeln!(out, "{} is {words} by {}", ours.row.subject.title(), measure.words);
             }
         }
     }
@@ -236,6 +276,18 @@ mod tests {
         theirs.void = Some("wrong".to_owned());
         let text = table(&[ours.clone(), theirs]);
         assert!(text.contains("VOID: wrong") && !text.contains("faster"), "{text}");
+        // A wire is no memory, and another state of the cores is another experiment.
+        let mut wire = Row::of(subject("other"), MEASURES, &runs(1e6));
+        wire.subject.over = Some("xdp".to_owned());
+        assert_eq!(ratios(&[ours.clone(), wire]), "");
+        let state = |mut row: Row, state| {
+            row.subject.idle_state = Some(state);
+            row
+        };
+        let other = Row::of(subject("other"), MEASURES, &runs(1e6));
+        let (warm, cold) = (crate::IdleState::Warm, crate::IdleState::Cold);
+        assert_eq!(ratios(&[state(ours.clone(), warm), state(other.clone(), cold)]), "");
+        assert!(ratios(&[state(ours.clone(), warm), state(other, warm)]).contains("times faster"));
         let few = Row::of(subject("other"), MEASURES, &runs(1e6)[..2]);
         assert!(ratios(&[ours, few]).contains("2 runs, too few for a verdict"));
         assert_eq!(table(&[]), "");

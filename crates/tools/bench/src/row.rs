@@ -496,6 +496,18 @@ impl Row {
         }
     }
 
+    /// Sets the figure of the measure `key` of each run, and with it the row's, their median: what only another row's runs can say.
+    pub fn set_runs(&mut self, key: &str, of_runs: &[f64]) {
+        let Some(at) = self.at(key) else { return };
+        let measure = &self.measures[at];
+        for (run, value) in self.runs.iter_mut().zip(of_runs) {
+            run.values[at] = Value::Number(measure.rounded(*value));
+        }
+        if let Some(value) = median(of_runs.iter().copied()) {
+            self.set(key, value);
+        }
+    }
+
     /// Sets the word of the measure `key`.
     pub fn set_word(&mut self, key: &str, word: impl Into<String>) {
         if let Some(at) = self.at(key) {

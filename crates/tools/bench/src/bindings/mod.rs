@@ -342,27 +342,24 @@ pub fn missing(language: Language, carrier: Carrier, window: u32, asked: &Settin
     Row::missing(subject(language, carrier, window, asked), MEASURES, why)
 }
 
-/// Puts each row beside Rust's of the same carrier and window, and all but TCP's beside the language's own TCP.
+/// Puts each row beside Rust's of the same carrier and window, and all but TCP's beside the language's own TCP: run by run, as those of one
+/// round shared a moment of the machine.
 pub fn compare(rows: &mut [Row]) {
     let key = |row: &Row| (row.subject.system.clone(), row.param("language"), row.param("window"));
-    let medians: Vec<_> = rows
-        .iter()
-        .filter(|row| row.is_usable())
-        .filter_map(|row| Some((key(row), row.number("rtt_ns")?)))
-        .collect();
+    let medians: Vec<_> =
+        rows.iter().filter(|row| row.is_usable()).map(|row| (key(row), row.of_runs("rtt_ns"))).collect();
     for row in rows.iter_mut().filter(|row| row.is_usable()) {
         let (system, language, window) = key(row);
-        let of = |system: &str, language: Option<&str>| {
+        let own = row.of_runs("rtt_ns");
+        let beside = |system: &str, language: Option<&str>| -> Vec<f64> {
             let wanted = (system.to_owned(), language.map(str::to_owned), window.clone());
-            medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| *ns)
+            let of = medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| ns);
+            of.into_iter().flatten().zip(&own).map(|(of, own)| own / of).collect()
         };
-        let Some(own) = row.number("rtt_ns") else { continue };
-        if let Some(rust) = of(&system, Some(Language::Rust.word())) {
-            row.set("p50_to_rust", own / rust);
-        }
-        if let Some(tcp) = of("kernel-tcp", language.as_deref()).filter(|_| system != "kernel-tcp") {
-            row.set("p50_to_tcp", own / tcp);
-        }
+        let to_rust = beside(&system, Some(Language::Rust.word()));
+        let to_tcp = if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
+        row.set_runs("p50_to_rust", &to_rust);
+        row.set_runs("p50_to_tcp", &to_tcp);
     }
 }
 

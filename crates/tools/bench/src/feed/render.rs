@@ -91,25 +91,31 @@ pub fn ratios(rows: &[Row]) -> String {
     };
     let about =
         |row: &Row| format!("{} {}, {}", param(row, "points"), param(row, "what"), param(row, "workload"));
+    // A receiver that sleeps is measured on cores that sleep, too, and most of its time is their waking up then.
+    let state = |row: &Row| row.subject.idle_state.map_or_else(String::new, |s| format!(", {}", s.word()));
+    let same_state = |a: &Row, b: &Row| a.subject.idle_state == b.subject.idle_state;
     let engine = |row: &Row| row.subject.engine.clone().unwrap_or_default();
     for plain in rows.iter().filter(|row| engine(row) == "socket" && is_stamped(row)) {
-        let same = |row: &&Row| engine(row) != "socket" && row.subject.params == plain.subject.params;
+        let same = |row: &&Row| {
+            engine(row) != "socket" && row.subject.params == plain.subject.params && same_state(row, plain)
+        };
         for other in rows.iter().filter(same) {
             if let Some(words) = words(other, plain, "socket") {
-                let (engine, about, pace) = (engine(other), about(plain), pace(plain));
-                let _ = writeln!(out, "{engine} is {words} by the median ({about}, {pace})");
+                let (engine, about, pace, state) = (engine(other), about(plain), pace(plain), state(plain));
+                let _ = writeln!(out, "{engine} is {words} by the median ({about}, {pace}{state})");
             }
         }
     }
     for fast in rows.iter().filter(|row| param(row, "gap_us") == "0") {
         let same = |slow: &&Row| {
             let mut all = slow.subject.params.iter().zip(&fast.subject.params);
-            engine(slow) == engine(fast) && all.all(|(a, b)| a == b || a.key == "gap_us")
+            let same_params = all.all(|(a, b)| a == b || a.key == "gap_us");
+            engine(slow) == engine(fast) && same_params && same_state(slow, fast)
         };
         for slow in rows.iter().filter(|row| param(row, "gap_us") != "0").filter(same) {
             if let Some(words) = words(slow, fast, "back to back") {
-                let (engine, pace, about) = (engine(fast), pace(slow), about(fast));
-                let _ = writeln!(out, "{engine} with {pace} is {words} by the median ({about})");
+                let (engine, pace, about, state) = (engine(fast), pace(slow), about(fast), state(fast));
+                let _ = writeln!(out, "{engine} with {pace} is {words} by the median ({about}{state})");
             }
         }
     }
@@ -185,6 +191,27 @@ pub(crate) mod tests {
         let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
         assert!(text.contains(") of socket (3 runs, too few for a verdict)"), "{text}");
         assert_eq!(shown(12_610.0), "12.610");
+    }
+
+    /// Waking a core takes longer than all else: who slept through it stands beside nobody who did not.
+    #[test]
+    fn only_rows_of_one_state_of_the_cores_are_compared() {
+        use crate::messages::IdleState::{Cold, Warm};
+        let of = |engine: &str, state, gap_us, median| {
+            let mut row = row(engine, Base::Stamp, gap_us, median);
+            row.subject.idle_state = Some(state);
+            row
+        };
+        let rows = [
+            of("socket", Cold, 5000, 60_000),
+            of("socket", Warm, 5000, 12_000),
+            of("xdp", Warm, 5000, 4_000),
+            of("socket", Warm, 0, 6_000),
+        ];
+        let text = ratios(&rows);
+        assert_eq!(text.trim().lines().count(), 2, "{text}");
+        assert!(text.contains("xdp is 3.00 (") && text.contains("5000 us gaps, warm)"), "{text}");
+        assert!(text.contains("socket with 5000 us gaps is 2.00 (") && !text.contains("cold"), "{text}");
     }
 
     #[test]

@@ -35,7 +35,10 @@ fn run_spread(row: &MsgRow) -> Option<String> {
     if row.runs.len() < 2 {
         return None;
     }
-    let of = row.response_of_runs_ns.unwrap_or(row.rtt_of_runs_ns);
+    let (of, pooled) = match (row.response_of_runs_ns, &row.response_ns) {
+        (Some(of), Some(pooled)) => (of, pooled),
+        _ => (row.rtt_of_runs_ns, &row.rtt_ns),
+    };
     let mut parts: Vec<String> = [("p50", of.p50), ("p99", of.p99), ("p99.9", of.p99_9)]
         .into_iter()
         .filter_map(|(name, runs)| {
@@ -46,9 +49,14 @@ fn run_spread(row: &MsgRow) -> Option<String> {
     let rates = || row.runs.iter().map(|run| run.rate_per_s);
     let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     parts.push(format!("{}..{}/s", rate(low), rate(high)));
-    let runs = format!("{} runs: {}", row.runs.len(), parts.join(", "));
-    let together = of.p99_9.is_none() && row.rtt_ns.p99_9.is_some();
-    Some(runs + if together { ", p99.9 of all together" } else { "" })
+    // One run has too few samples for these, all of them have enough.
+    let together = [("p50", of.p50, pooled.p50), ("p99", of.p99, pooled.p99), ("p99.9", of.p99_9, pooled.p99_9)];
+    let together = together.into_iter().filter(|(_, of, pooled)| of.is_none() && pooled.is_some());
+    let together: Vec<&str> = together.map(|(name, ..)| name).collect();
+    if !together.is_empty() {
+        parts.push(format!("{} of all together", together.join(" and ")));
+    }
+    Some(format!("{} runs: {}", row.runs.len(), parts.join(", ")))
 }
 
 /// What an operation cost: `13.2 us` of CPU, both ends together; `-` where that is not known.

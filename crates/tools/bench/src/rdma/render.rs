@@ -2,7 +2,7 @@
 
 use super::{RcRow, Span, Steps};
 use crate::messages::IdleState;
-use crate::render::{columns, latency, rate, spread_line};
+use crate::render::{Known, columns, latency, rate, spread_line};
 use crate::rounds::{spread, spread_ns};
 use barewire_measure::samples_needed;
 use barewire_report::compare::{Method, standing};
@@ -104,27 +104,29 @@ fn steps_table(rows: &[&RcRow]) -> String {
 /// its interval, or with what is missing for one.
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
-    let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
+    let usable = |row: &RcRow| row.void.is_none() && row.connections_per_s > 0.0;
     let words = |ours: &RcRow, theirs: &RcRow, name: &str| {
         let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
         standing(&rates(ours), &rates(theirs), Better::Higher, &Method::default())
             .map(|standing| standing.words(name))
     };
-    let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
-    for base in baselines.filter(usable) {
-        for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
+    let known: Vec<_> = Known::all(rows).into_iter().filter(|known| usable(known.row)).collect();
+    let is_base = |row: &RcRow| row.system == "kernel-tcp" && row.no_baseline.is_none();
+    for base in known.iter().filter(|known| is_base(known.row)) {
+        let others = known.iter().filter(|other| other.row.system != base.row.system);
+        for row in others.filter(|other| other.same_work(base)).map(|other| other.row) {
             let wires = if row.without_wires() {
                 " over loopback, in other ways and without wires: no system call against three"
             } else {
                 ""
             };
-            if let Some(words) = words(row, base, &format!("kernel TCP{wires}")) {
+            if let Some(words) = words(row, base.row, &format!("kernel TCP{wires}")) {
                 let _ = writeln!(out, "{} is {words}", row.title());
             }
         }
     }
-    for few in rows.iter().filter(usable) {
-        for many in rows.iter().filter(usable) {
+    for few in rows.iter().filter(|row| usable(row)) {
+        for many in rows.iter().filter(|row| usable(row)) {
             let mut same = many.clone();
             same.live_qps = few.live_qps;
             if many.live_qps > few.live_qps && same.title() == few.title() {

@@ -280,14 +280,6 @@ impl RcRow {
         )
     }
 
-    /// Whether `other` does the same work with another system: on the same wires, or, where there are none
-    /// ([`without_wires`](Self::without_wires)), each in its own way.
-    pub fn same_but_system(&self, other: &RcRow) -> bool {
-        let key =
-            |r: &RcRow| (r.threads, r.hosts, r.nics, r.window, r.teardown, r.live_qps, r.without_wires());
-        key(self) == key(other) && self.idle_state == other.idle_state && self.system != other.system
-    }
-
     /// Over memory links or the loopback: what two such rows have in common is that there is no wire. One hands frames over without a
     /// system call, the other is three of them.
     pub fn without_wires(&self) -> bool {

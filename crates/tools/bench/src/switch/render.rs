@@ -2,7 +2,7 @@
 
 use super::row::{SwitchRow, SwitchRun};
 use crate::messages::IdleState;
-use crate::render::{columns, latency, percentile, rate, spread_line};
+use crate::render::{Known, columns, latency, percentile, rate, spread_line};
 use crate::rounds::{spread, spread_ns};
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
@@ -184,25 +184,27 @@ pub fn text_table(rows: &[SwitchRow]) -> String {
 /// One figure of a run.
 type Figure = fn(&SwitchRun) -> Option<f64>;
 
-/// Whether two rows did the same: between hosts the same traffic, without wires the same packets through the same program over the same
-/// ports. What was recorded elsewhere had frames of about that size.
-fn is_same_work(ours: &SwitchRow, other: &SwitchRow) -> bool {
-    if ours.offloads.is_some() || other.offloads.is_some() {
-        return ours.offloads == other.offloads && (other.system != "bare-loop" || other.over == ours.over);
+/// Whether two rows did the same. What was recorded elsewhere had frames of about that size.
+fn is_same_work(ours: &Known<'_, SwitchRow>, other: &Known<'_, SwitchRow>) -> bool {
+    let of = |row: &SwitchRow| match row.offloads {
+        Some(offloads) => (Some(offloads), None),
+        None => (None, Some((row.over.clone(), row.program.clone(), row.entries))),
+    };
+    match other.row.recorded {
+        Some(_) => of(ours.row) == of(other.row),
+        None => ours.same_work(other),
     }
-    let of = |row: &SwitchRow| (row.over.clone(), row.program.clone(), row.entries);
-    let sizes = other.recorded.is_some() || (ours.size, ours.masks) == (other.size, other.masks);
-    of(ours) == of(other) && sizes
 }
 
 /// How ours stands beside others, figure by figure, each in a sentence with its interval, or with what is missing for one: only what
 /// both have.
 pub fn ratios(rows: &[SwitchRow]) -> String {
-    let mut out = String::new();
-    let usable = |row: &&SwitchRow| row.void.is_none();
-    for ours in rows.iter().filter(|r| r.system == "barewire").filter(usable) {
-        let others = rows.iter().filter(|r| r.system != "barewire" && r.system != "direct").filter(usable);
-        for other in others.filter(|other| is_same_work(ours, other)) {
+    let (mut out, rows) = (String::new(), Known::all(rows));
+    let usable = |known: &&Known<'_, SwitchRow>| known.is_judged();
+    for known in rows.iter().filter(|k| k.row.system == "barewire").filter(usable) {
+        let others = rows.iter().filter(|k| !["barewire", "direct"].contains(&k.row.system.as_str()));
+        for other in others.filter(usable).filter(|other| is_same_work(known, other)) {
+            let (ours, other) = (known.row, other.row);
             let recorded = if other.recorded.is_some() { "recorded " } else { "" };
             let name = format!("{recorded}{} over {}", other.system, other.over);
             let engine = ours.engine.as_ref().map_or_else(String::new, |engine| format!("{engine} "));
@@ -284,6 +286,24 @@ mod tests {
         // Memory is no file: a ring in a cache is no wire.
         ours.over = "mem".into();
         assert_eq!(ratios(&[ours, theirs]), "");
+    }
+
+    #[test]
+    fn another_program_between_the_same_hosts_is_other_work() {
+        let with = |system: &str, program: &str| {
+            let run = SwitchRun { tcp_mbps: Some(2_000.0), ..SwitchRun::default() };
+            let mut row = rows_of(system, "veth", vec![run; 5]);
+            (row.offloads, row.program) = (Some(false), (!program.is_empty()).then(|| program.to_owned()));
+            row
+        };
+        let rows = [
+            with("barewire", "one"),
+            with("barewire", "two"),
+            with("bmv2", "one"),
+            with("bmv2", "two"),
+            with("bridge", ""),
+        ];
+        assert_eq!(ratios(&rows).trim().lines().count(), 4, "each beside its own, and beside the bridge");
     }
 
     #[test]

@@ -322,8 +322,9 @@ fn told(gate: &Gate<'_>, console: &Console) {
     let mut lost: Vec<String> = Vec::new();
     for row in &gate.lost {
         let why = row.lost.as_deref().unwrap_or_default();
-        // A void row is lost with all its figures, and once is enough to say so.
-        let line = if why.starts_with("void") { row.of() } else { figure(row) };
+        // A void row is lost with all its figures, and so is an overloaded one: once is enough to say so.
+        let whole = ["void", "overloaded"].iter().any(|word| why.starts_with(word));
+        let line = if whole { row.of() } else { figure(row) };
         let line = format!("lost: {line}: {why}");
         if !lost.contains(&line) {
             console.error(&line);
