@@ -10,7 +10,7 @@
 
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
-use crate::rounds::{Together, median};
+use crate::rounds::{Together, median, once_each};
 use crate::when::When;
 use barewire_measure::{ContentionReport, Histogram};
 use barewire_report::compare::{Method, Standing, standing};
@@ -399,18 +399,12 @@ impl Row {
                 }
             });
         }
-        let mut contention: Vec<String> = Vec::new();
-        for reason in runs.iter().flat_map(|run| &run.contention) {
-            if !contention.contains(reason) {
-                contention.push(reason.clone());
-            }
-        }
         Row {
             subject,
             measures,
             values,
             contended: each.iter().any(|run| run.contended),
-            contention,
+            contention: once_each(runs.iter().flat_map(|run| &run.contention)),
             notes: together.note().into_iter().collect(),
             missing: None,
             void: each.iter().find_map(|run| run.void.clone()),

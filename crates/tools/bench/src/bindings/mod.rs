@@ -17,7 +17,7 @@ use crate::error::BenchError;
 use crate::messages::IdleState;
 use crate::messages::daemon::{DaemonProcess, Folder, MEM_IPS, next_run};
 use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
-use crate::run::{Workload, two_ends};
+use crate::run::{Both, Workload, two_ends};
 use barewire_base::Duration;
 use barewire_engine::{IdleStrategy, target_on};
 use barewire_lab::{LinkConfig, Namespace, TwoHosts, TwoHostsConfig};
@@ -240,7 +240,7 @@ impl BindingWorkload {
         }
     }
 
-    fn run(&self) -> Result<Times, BenchError> {
+    fn run(&self) -> Result<Both<(), Times>, BenchError> {
         let run = next_run();
         let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
         let daemons = match self.carrier {
@@ -267,21 +267,20 @@ impl BindingWorkload {
         let tell = |own: u16| {
             let _ = port.set(own);
         };
-        let ((), times) = match &self.program {
+        match &self.program {
             Some(program) => two_ends(
                 hosts,
                 cores,
                 || program.run(&job, where_to()?, socket(0), &folder.0),
                 |stop| program.serve(&job, socket(1), &folder.0, tell, &stop),
-            )?,
+            ),
             None => two_ends(
                 hosts,
                 cores,
                 || rust::run(&job, where_to()?, socket(0)),
                 |stop| rust::serve(&job, socket(1), tell, &stop),
-            )?,
-        };
-        Ok(times)
+            ),
+        }
     }
 }
 
@@ -393,11 +392,11 @@ impl Workload for BindingWorkload {
 
     fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
         let cores: Vec<usize> = self.asked.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = settle(self.asked.idle_state, &cores)?;
+        let awake = settle(self.asked.idle_state, &cores)?;
         let watch = Contention::start();
-        let times = self.run()?;
+        let Both { client: times, switches, .. } = self.run()?;
         let samples = times.round_trips.samples();
-        let mut measured = Measured::default().watched(&watch.finish());
+        let mut measured = Measured::default().watched(&awake.judged(watch.finish(), &switches));
         if samples == 0 {
             measured.void = Some("no response arrived in the measured time".to_owned());
         } else {

@@ -92,11 +92,11 @@ pub struct Args {
 #[derive(clap::Args)]
 struct TwoMachines {
     /// Be the server, for a client on another machine
-    #[arg(long = "server", short = 's', group = "end", help_heading = "Two machines", conflicts_with_all = ONE_MACHINE)]
+    #[arg(long = "server", visible_alias = "serve", short = 's', group = "end", help_heading = "Two machines", conflicts_with_all = ONE_MACHINE)]
     serves: bool,
     /// Be the client of the server at this address, and measure
     #[arg(
-        long = "client", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
+        long = "client", visible_alias = "connect", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
         conflicts_with_all = ONE_MACHINE, value_parser = crate::place::host
     )]
     host: Option<IpAddr>,
@@ -268,7 +268,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let of_data = all_data.iter().map(data::Request::planned_time).fold(Duration::ZERO, |a, b| a + b);
     let mut ticker = console.ticker(request.planned_time() + of_data);
     ticker.part("", request.planned_time());
-    let (rows, failed) = request.run(&mut |line| ticker.step(&line));
+    let mut so_far = args.leave.so_far("rc", &results, HardwareClass::OneMachine);
+    let (rows, failed) = request.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows));
+    so_far.add(&rows);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     let mut over_them = Vec::new();
     for asked in all_data {
@@ -276,8 +278,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             break;
         }
         ticker.part("data", asked.planned_time());
-        match asked.run(&mut |line| ticker.step(&line)) {
+        match asked.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows)) {
             Ok((rows, failed)) => {
+                so_far.add(&rows);
                 over_them.extend(rows);
                 failures.extend(failed.into_iter().map(measured::of_bench));
             }
@@ -295,6 +298,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let tables: Vec<String> = tables.into_iter().flatten().collect();
         format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
     })?;
+    so_far.end();
     let broken_off = over_them.iter().filter(|row| row.broken_off.is_some()).count();
     Ok(conclude_with(&rows, broken_off, &failures, console))
 }
@@ -349,6 +353,9 @@ mod tests {
         }
         let why = args("-c 10.0.0.1 --window 1,8").one_end().unwrap_err().to_string();
         assert!(why.contains("one `--window` at a time"), "{why}");
+        // As `bench msg` and `bench stream` say it.
+        assert!(words("--serve --port mem:x --address 10.0.0.1/24").starts_with("barewire rdma serve"));
+        assert!(words("--connect 10.0.0.1 --port mem:x --address 10.0.0.2/24").starts_with("barewire rdma connect"));
         for bad in ["-s -c 10.0.0.1", "-s --over mem", "--port mem:x", "-c nobody"] {
             let words = ["barewire", "bench", "rdma"].into_iter().chain(bad.split(' '));
             assert!(Cli::try_parse_from(words).is_err(), "{bad}");

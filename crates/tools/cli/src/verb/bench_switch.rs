@@ -12,7 +12,7 @@ use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
 use barewire_bench::switch::program::{Source, tell_apart};
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
-use barewire_bench::switch::{SwitchRow, count};
+use barewire_bench::switch::{SwitchRow, Told, count};
 use barewire_engine::IdleStrategy;
 use barewire_measure::allowed_cores;
 use barewire_report::run::HardwareClass;
@@ -237,7 +237,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
-    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
+    let so_far = args.leave.so_far("switch", &results, HardwareClass::OneMachine);
+    let keep = &mut |rows: &[SwitchRow]| so_far.keep(rows);
+    let (mut rows, failed) = request.run(Told { tell: &mut |line| ticker.step(&line), keep });
     drop(ticker);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     if args.count {
@@ -250,6 +252,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             rows => text_table(rows),
         }
     })?;
+    so_far.end();
     Ok(conclude(&rows, &failures, console))
 }
 

@@ -10,7 +10,9 @@ use barewire_bench::messages::run::interleave;
 use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::run::{self, Workload};
-use barewire_bench::{BenchError, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted};
+use barewire_bench::{
+    BenchError, BenchRow, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted,
+};
 use barewire_measure::{Fingerprint, allowed_cores};
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -113,7 +115,7 @@ pub struct Timing {
     #[arg(long, default_value = "3", value_parser = seconds, help_heading = "Workload")]
     pub seconds: Duration,
     /// Runs of each system
-    #[arg(long, default_value_t = 5, help_heading = "Workload")]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workload")]
     pub runs: u32,
     /// Cores of client and server, or sender and receiver, such as 0,1, or `none` [default: the first two]
     #[arg(long, value_parser = cores, help_heading = "Cores")]
@@ -167,12 +169,17 @@ impl Kept {
     }
 
     /// Where the rows so far are kept while a command runs that leaves a file or a folder: beside the file, or in the folder's parent.
-    pub fn partial(&self, verb: &str) -> Option<PathBuf> {
+    fn partial(&self, verb: &str) -> Option<PathBuf> {
         let beside = |path: &PathBuf| PathBuf::from(format!("{}.partial", path.display()));
-        let label = self.label.as_deref().unwrap_or(verb);
+        let label = self.label.as_deref().unwrap_or(verb).replace('/', "-");
         let in_folder =
             |parent: &PathBuf| parent.join(format!("{label}-{}.partial.json", std::process::id()));
-        self.out.as_ref().map(beside).or_else(|| self.folder.as_ref().filter(|f| f.is_dir()).map(in_folder))
+        self.out.as_ref().map(beside).or_else(|| self.folder.as_ref().map(in_folder))
+    }
+
+    /// Keeps the rows so far of `verb` while it runs.
+    pub fn so_far(&self, verb: &str, results: &Results, hardware: HardwareClass) -> SoFar {
+        SoFar { path: self.partial(verb), results: results.clone(), hardware }
     }
 
     /// What a run folder of `verb` says of itself.
@@ -219,6 +226,43 @@ impl Kept {
             }
         }
         Ok(folder)
+    }
+}
+
+/// The rows so far of a command that is to leave a file or a folder, in a file of their own: what ends this process loses one round at most.
+pub struct SoFar {
+    path: Option<PathBuf>,
+    results: Results,
+    hardware: HardwareClass,
+}
+
+impl SoFar {
+    /// These rows are whole, and stay.
+    pub fn add<R: BenchRow>(&mut self, rows: &[R]) {
+        // What cannot be kept is no reason to end a measurement: the rows are still to come.
+        let _ = self.results.add(rows);
+        self.keep::<R>(&[]);
+    }
+
+    /// Those that stay, and these.
+    pub fn keep<R: BenchRow>(&self, rows: &[R]) {
+        let Some(path) = &self.path else { return };
+        let mut so_far = self.results.clone();
+        let document = so_far.add(rows).and_then(|()| so_far.document(self.hardware, false, &[]));
+        let Ok(document) = document else { return };
+        if let Some(parent) = path.parent() {
+            let _ = std::fs::create_dir_all(parent);
+        }
+        // Whole or not at all: who is killed while it is written leaves the one before.
+        let next = path.with_extension("next");
+        let _ = std::fs::write(&next, document + "\n").and_then(|()| std::fs::rename(&next, path));
+    }
+
+    /// The rows are where they belong.
+    pub fn end(self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -306,15 +350,9 @@ pub fn run_all_and(
     let planned = run::planned_time(&workloads, runs);
     let mut ticker = console.ticker(planned);
     ticker.part("", planned);
-    let partial = leave.partial(verb);
-    let mut keep = |rows: &[Row]| {
-        let Some(path) = &partial else { return };
-        let mut so_far = results.clone();
-        // What cannot be kept is no reason to end a measurement: the rows are still to come.
-        let written = so_far.add(rows).and_then(|()| so_far.document(hardware, false, &[]));
-        let _ = written.map(|document| std::fs::write(path, document + "\n"));
-    };
-    let (mut rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), &mut keep);
+    let so_far = leave.so_far(verb, &results, hardware);
+    let keep = &mut |rows: &[Row]| so_far.keep(rows);
+    let (mut rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), keep);
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(workloads);
@@ -324,9 +362,7 @@ pub fn run_all_and(
         [] => String::new(),
         rows => format!("{}\nMeasured on: {}", table(rows), machine(results.fingerprint())),
     })?;
-    if let Some(path) = &partial {
-        let _ = std::fs::remove_file(path);
-    }
+    so_far.end();
     let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
     let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
     Ok(conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, &failures, console))
@@ -341,9 +377,15 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Runs the cells in turn. Failures are kept.
-    pub fn run(cells: &mut [Box<dyn Cell>], runs: u32, ticker: &mut Ticker) -> Measured {
-        let outcomes = interleave(cells, runs, ticker);
+    /// Runs the cells in turn. Failures are kept; `keep` gets the rows so far after each round.
+    pub fn run(
+        cells: &mut [Box<dyn Cell>],
+        runs: u32,
+        ticker: &mut Ticker,
+        keep: &mut dyn FnMut(&[MsgRow]),
+    ) -> Measured {
+        let outcomes = interleave(cells, runs, &mut |line| ticker.step(&line), keep);
+        ticker.clear();
         let mut failures = Vec::new();
         let mut rows = Vec::with_capacity(outcomes.len());
         for (outcome, cell) in outcomes.into_iter().zip(cells.iter()) {
@@ -359,7 +401,9 @@ impl Measured {
 
     /// Tells every failure, and says with which code to end.
     pub fn conclude(&self, console: &Console) -> Code {
-        conclude(self.rows.iter().any(|row| row.void.is_some()), &self.failures, console)
+        let broken_off = self.rows.iter().filter(|row| row.broken_off.is_some()).count();
+        let any_void = self.rows.iter().any(|row| row.void.is_some());
+        conclude_rows(any_void, broken_off, &self.failures, console)
     }
 }
 
@@ -464,6 +508,7 @@ impl From<State> for IdleState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_bench::switch::SwitchRow;
 
     #[test]
     fn words_of_the_command_line() {
@@ -483,6 +528,39 @@ mod tests {
         for bad in ["3", "3,", "a,b", "", "1,2,3"] {
             assert!(cores(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rows_so_far_are_in_a_file_until_they_are_where_they_belong() {
+        let folder = std::env::temp_dir().join(format!("barewire-so-far-{}", std::process::id()));
+        let mut kept = Kept {
+            json: false,
+            out: None,
+            folder: Some(folder.clone()),
+            label: Some("a/b".to_owned()),
+            histograms: false,
+        };
+        let results = Results::begin();
+        let there = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
+        let rows = |so_far: &SoFar| -> Vec<Value> {
+            let text = std::fs::read_to_string(so_far.path.as_ref().unwrap()).unwrap();
+            serde_json::from_str::<Value>(&text).unwrap()["rows"].as_array().cloned().unwrap()
+        };
+        let row = |size| SwitchRow { size, ..SwitchRow::default() };
+        let mut so_far = kept.so_far("msg", &results, HardwareClass::OneMachine);
+        assert_eq!(there(), 0, "not before there is a row");
+        so_far.keep(&[row(1)]);
+        assert_eq!((there(), rows(&so_far).len()), (1, 1));
+        so_far.add(&[row(1), row(2)]);
+        so_far.keep(&[row(3)]);
+        assert_eq!((there(), rows(&so_far).len()), (1, 3), "whole parts stay, and the rows of this one");
+        so_far.end();
+        assert_eq!(there(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+        kept.folder = None;
+        let nowhere = kept.so_far("msg", &results, HardwareClass::OneMachine);
+        nowhere.keep(&[row(1)]);
+        assert!(nowhere.path.is_none(), "what leaves nothing keeps nothing");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `barewire report`: runs as one HTML page, Markdown, CSV and pictures; `report list`: which runs there are; `barewire bench compare`:
 //! whether one run is worse than another.
 
-use crate::console::{Console, print};
+use crate::console::{Console, harmless, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_bench::{Head, Results};
@@ -414,14 +414,15 @@ fn named(entry: &Entry, folder: &Path) -> PathBuf {
 fn line(entry: &Entry, folder: &Path) -> String {
     let tables: Vec<String> = entry.tables.iter().map(|(table, rows)| format!("{table} {rows}")).collect();
     let ended = if entry.ended_unix_ms.is_some() { "" } else { ", did not end" };
-    format!(
+    // Folders come from anywhere, and so do their labels.
+    harmless(&format!(
         "{}  {}  {}{ended}  {}  {}",
         utc_text(entry.started_unix_ms),
         if entry.label.is_empty() { "-" } else { &entry.label },
         entry.hardware,
         if tables.is_empty() { "no rows".to_owned() } else { tables.join(", ") },
         named(entry, folder).display()
-    )
+    ))
 }
 
 fn listed(entries: &[Entry], folder: &Path, found: &Rebuilt) -> Value {

@@ -83,7 +83,7 @@ impl Between {
             "mem" | "memory" => Between::Memory,
             "unix" | "loopback" | "socketpair" => Between::Local,
             "pcap" => Between::Files,
-            "test-run" => Between::TestRun,
+            at if at.starts_with("test-run") => Between::TestRun,
             _ => Between::Wire,
         }
     }
@@ -184,7 +184,7 @@ mod tests {
         }
         // A ring in a cache is no file, and neither is a wire.
         for (ours, theirs) in
-            [("mem", "pcap"), ("mem", "veth"), ("xdp", "loopback"), ("test-run", "xdp"), ("pcap", "veth")]
+            [("mem", "pcap"), ("mem", "veth"), ("xdp", "loopback"), ("test-run at xdp", "xdp"), ("pcap", "veth")]
         {
             assert!(!over(ours, theirs) && !over(theirs, ours), "{ours} {theirs}");
         }
