@@ -171,7 +171,8 @@ mod tests {
                 _ => Ok(Some(10 * round + at as u32)),
             }
         };
-        let mut keep = |all: &[Made<u32>]| kept.push(all.iter().map(|one| one.runs.len()).collect::<Vec<_>>());
+        let mut keep =
+            |all: &[Made<u32>]| kept.push(all.iter().map(|one| one.runs.len()).collect::<Vec<_>>());
         let all = in_turns(&titles, 3, &mut |line| told.push(line), &mut once, &mut keep);
         let at: Vec<usize> = order.iter().map(|(_, at)| *at).collect();
         assert_eq!(at, [0, 1, 2, 2, 1, 0, 0, 2], "forth, back, and without the one that failed");

@@ -91,8 +91,7 @@ pub fn interleave(
         workload.take_down();
         measured.map(Some)
     };
-    let made =
-        in_turns(&titles, runs, tell, &mut once, &mut |all| keep(&rows_of(&workloads.borrow(), all)));
+    let made = in_turns(&titles, runs, tell, &mut once, &mut |all| keep(&rows_of(&workloads.borrow(), all)));
     let rows = rows_of(&workloads.borrow(), &made);
     let failed = made.into_iter().filter_map(|one| one.failed);
     (rows, failed.chain(go_on().err()).collect())

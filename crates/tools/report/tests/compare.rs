@@ -256,7 +256,10 @@ fn runs_of_machines_that_are_not_told_are_not_known_to_be_of_one() {
     b.manifest.fingerprint = json!(null);
     let c = compare(&[&a], &[&b], Method::default());
     let row = of(&c, "x", "rtt_ns.p50");
-    assert_eq!((row.verdict, &row.notes[..]), (Verdict::Unknown, &["on what machine it was measured is not told".to_owned()][..]));
+    assert_eq!(
+        (row.verdict, &row.notes[..]),
+        (Verdict::Unknown, &["on what machine it was measured is not told".to_owned()][..])
+    );
     let method = Method { across_machines: true, ..Method::default() };
     assert_eq!(of(&compare(&[&a], &[&b], method), "x", "rtt_ns.p50").verdict, Verdict::Slower);
 }

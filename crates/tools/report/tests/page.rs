@@ -172,7 +172,13 @@ fn a_verdict_needs_repetitions_and_a_baseline_that_ran_beside() {
 /// Every sentence that the page has beside a row of ours.
 fn sentences(run: &Run) -> Vec<String> {
     let report = Report::of(&[run], &Options { all_published: false, ..Options::default() });
-    report.tables.iter().flat_map(|t| &t.groups).flat_map(|g| &g.rows).flat_map(|r| r.beside.clone()).collect()
+    report
+        .tables
+        .iter()
+        .flat_map(|t| &t.groups)
+        .flat_map(|g| &g.rows)
+        .flat_map(|r| r.beside.clone())
+        .collect()
 }
 
 #[test]
@@ -199,13 +205,22 @@ fn other_work_is_set_beside_nothing() {
         let over = if system == "barewire" { "xdp" } else { "veth" };
         json!({ "system": system, "over": over, "window": 1, "teardown": teardown })
     };
-    let rows = [connections("barewire", true), connections("barewire", false), connections("kernel-tcp", true)];
+    let rows =
+        [connections("barewire", true), connections("barewire", false), connections("kernel-tcp", true)];
     assert_eq!(count("teardown", "connections_per_s", &rows).len(), 1);
     // Without wires and over them: each with its own.
     let over = |system: &str, over: &str| json!({ "system": system, "over": over, "window": 1 });
-    let rows = [over("barewire", "mem"), over("barewire", "xdp"), over("kernel-tcp", "loopback"), over("kernel-tcp", "veth")];
+    let rows = [
+        over("barewire", "mem"),
+        over("barewire", "xdp"),
+        over("kernel-tcp", "loopback"),
+        over("kernel-tcp", "veth"),
+    ];
     let said = count("wires", "connections_per_s", &rows);
-    assert!(said.len() == 2 && said[0].contains("by system calls") && !said[1].contains("by system calls"), "{said:?}");
+    assert!(
+        said.len() == 2 && said[0].contains("by system calls") && !said[1].contains("by system calls"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -216,7 +231,8 @@ fn an_overloaded_row_is_neither_judged_nor_a_judge() {
         for (system, role, why) in
             [("barewire", Role::Measured, overloaded[0]), ("kernel-tcp", Role::Baseline, overloaded[1])]
         {
-            let runs: Vec<_> = (0..5).map(|_| json!({ "p50_ns": 1_000, "response": { "p50": 2_000 } })).collect();
+            let runs: Vec<_> =
+                (0..5).map(|_| json!({ "p50_ns": 1_000, "response": { "p50": 2_000 } })).collect();
             let value = json!({ "system": system, "loop": "open", "offered_per_s": 1e4, "samples": 50_000, "runs": runs,
                 "service_ns": { "p50": 1_000 }, "response_ns": { "p50": 2_000 }, "overloaded": why });
             writer.add(Record { role, ..Record::new("m", "msg", row(value)) }, &[]).unwrap();
@@ -224,7 +240,10 @@ fn an_overloaded_row_is_neither_judged_nor_a_judge() {
         sentences(&Run::open(&writer.finish(START_MS).unwrap()).unwrap())
     };
     let said = count("both", [None, None]);
-    assert!(said.len() == 1 && said[0].contains("within noise") && said[0].contains("response p50"), "{said:?}");
+    assert!(
+        said.len() == 1 && said[0].contains("within noise") && said[0].contains("response p50"),
+        "{said:?}"
+    );
     assert_eq!(count("ours", [Some("3 % were never sent"), None]), [""; 0]);
     assert_eq!(count("theirs", [None, Some("3 % were never sent")]), [""; 0]);
 }
@@ -646,7 +665,8 @@ fn what_a_row_costs_and_that_it_was_overloaded_is_told_and_drawn() {
         each["p99_9_ns"] = json!(null);
     }
     let thin = Report::of(&[&thin], &Options { all_published: false, ..Options::default() });
-    let rows = thin.tables.iter().filter(|t| t.table_id == "machnet").flat_map(|t| &t.groups).flat_map(|g| &g.rows);
+    let rows =
+        thin.tables.iter().filter(|t| t.table_id == "machnet").flat_map(|t| &t.groups).flat_map(|g| &g.rows);
     let said: Vec<&str> = rows.flat_map(|r| &r.badges).map(|b| b.why.as_str()).collect();
     assert!(said.iter().any(|why| why.starts_with("round trip p99.9: of all runs together")), "{said:?}");
     let marks =

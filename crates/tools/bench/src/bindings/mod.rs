@@ -356,7 +356,8 @@ pub fn compare(rows: &mut [Row]) {
             of.into_iter().flatten().zip(&own).map(|(of, own)| own / of).collect()
         };
         let to_rust = beside(&system, Some(Language::Rust.word()));
-        let to_tcp = if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
+        let to_tcp =
+            if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
         row.set_runs("p50_to_rust", &to_rust);
         row.set_runs("p50_to_tcp", &to_tcp);
     }

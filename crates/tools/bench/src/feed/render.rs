@@ -1,7 +1,7 @@
 //! Rows about the feed handler as text.
 
 use super::row::{MEASURES, is_stamped};
-use crate::render::{columns, rate, spread_line};
+use crate::render::{listing, plain, rate};
 use crate::rounds::spread;
 use crate::row::Row;
 use barewire_measure::samples_needed;
@@ -41,40 +41,40 @@ pub fn sent(row: &Row) -> String {
     rate(row.number("sent_pps").unwrap_or_default())
 }
 
-/// The statistics, each with the share whose samples it needs.
-const STATISTICS: [(&str, f64); 7] = [
-    ("min", 0.5),
-    ("median", 0.5),
-    ("mean", 0.5),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99_9", 0.999),
-    ("max", 0.5),
+/// The statistics by their heads, each with the share whose samples it needs.
+const STATISTICS: [(&str, &str, f64); 7] = [
+    ("min us", "min", 0.5),
+    ("median", "median", 0.5),
+    ("mean", "mean", 0.5),
+    ("95 %", "p95", 0.95),
+    ("99 %", "p99", 0.99),
+    ("99.9 %", "p99_9", 0.999),
+    ("max", "max", 0.5),
 ];
 
 /// The table of rows: medians of their runs, and under each row between which values the runs were.
 pub fn text_table(rows: &[Row]) -> String {
-    let lines = rows.iter().flat_map(|row| {
-        let param = |key: &str| row.param(key).unwrap_or_default();
-        let mut cells = vec![row.subject.engine.clone().unwrap_or_default()];
-        cells.extend(["points", "what", "workload", "lines"].map(param));
-        cells.extend([row.word("stamp_source").unwrap_or_default().to_owned(), param("gap_us")]);
-        let mut least_most = vec![String::new(); cells.len()];
-        for (stat, q) in STATISTICS {
-            cells.push(micros(row, stat, q));
+    let cells = |row: &Row| {
+        let param = |head, key: &str| plain(head, row.param(key).unwrap_or_default());
+        let mut cells = vec![
+            plain("engine", row.subject.engine.as_deref().unwrap_or_default()),
+            param("points", "points"),
+            param("callback", "what"),
+            param("packets", "workload"),
+            param("lines", "lines"),
+            plain("stamp", row.word("stamp_source").unwrap_or_default()),
+            param("gap us", "gap_us"),
+        ];
+        cells.extend(STATISTICS.map(|(head, stat, q)| {
             // Of all runs: no run's is between others.
             let of_all = ["min", "max"].contains(&stat);
-            least_most.push(if of_all { String::new() } else { micros_spread(row, stat) });
-        }
-        cells.extend([row.samples().unwrap_or_default().to_string(), sent(row)]);
-        least_most.extend([String::new(), spread(row.of_runs("sent_pps"), rate)]);
-        std::iter::once((cells, notes(row).join("; "))).chain(spread_line(least_most, row.runs.len()))
-    });
-    let head = [
-        "engine", "points", "callback", "packets", "lines", "stamp", "gap us", "min us", "median", "mean",
-        "95 %", "99 %", "99.9 %", "max", "samples", "sent/s",
-    ];
-    columns(&head, lines.collect(), 6) + &ratios(rows)
+            (head, micros(row, stat, q), if of_all { String::new() } else { micros_spread(row, stat) })
+        }));
+        cells.push(plain("samples", row.samples().unwrap_or_default()));
+        cells.push(("sent/s", sent(row), spread(row.of_runs("sent_pps"), rate)));
+        cells
+    };
+    listing(rows, 6, cells, notes, |row| row.runs.len()) + &ratios(rows)
 }
 
 /// How one engine stands beside the socket that sleeps, and what gaps cost, each in a sentence with its interval, or with what is missing

@@ -155,7 +155,8 @@ mod tests {
     #[test]
     fn reports_know_who_makes_a_call_for_each_message() {
         let said = |baseline: Baseline, window: u32| {
-            let row = |system: &str| serde_json::json!({ "system": system, "over": "veth", "window": window });
+            let row =
+                |system: &str| serde_json::json!({ "system": system, "over": "veth", "window": window });
             let fields = |system: &str| serde_json::from_value(row(system)).unwrap();
             barewire_report::report::handicap(&fields("barewire"), &fields(baseline.name()))
         };

@@ -29,9 +29,9 @@ use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SystemName};
+use crate::run::{Both, Stop, two_ends};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use crate::run::{Both, Stop, two_ends};
 use barewire_measure::Contention;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -119,12 +119,7 @@ impl KernelCell {
             over: ends.over.clone(),
             idle: None,
         };
-        KernelCell {
-            baseline,
-            ends,
-            cores,
-            info: CellInfo { name, workload, idle_state, command },
-        }
+        KernelCell { baseline, ends, cores, info: CellInfo { name, workload, idle_state, command } }
     }
 }
 

@@ -5,9 +5,7 @@
 //! baseline refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its
 //! backlog.
 
-use super::{
-    Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, grow_buffers, kernel_client, server,
-};
+use super::{Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, grow_buffers, kernel_client, server};
 use crate::awake::settle;
 use crate::error::BenchError;
 use crate::interrupt::interrupted;

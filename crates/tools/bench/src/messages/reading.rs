@@ -188,11 +188,9 @@ fn company(rows: &[MsgRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::{CellInfo, MsgWorkload, ResponseNs};
     use crate::messages::cpu::CpuPerOp;
-    use crate::messages::driver::{RunCounts, RunResult};
-    use barewire_base::Duration;
-    use barewire_measure::Histogram;
+    use crate::messages::driver::RunResult;
+    use crate::messages::{CellInfo, MsgWorkload, ResponseNs};
 
     fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> MsgRow {
         rounds(5, system, mode, idle_state, ns, contention)
@@ -206,20 +204,8 @@ mod tests {
         ns: u64,
         contention: &[&str],
     ) -> MsgRow {
-        let mut service = Histogram::new();
-        service.record_n(ns, 100);
-        let run = RunResult {
-            service,
-            response: None,
-            send_lag: None,
-            measured: Duration::from_secs(1),
-            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
-            settled: None,
-            answered: 0,
-            cpu: None,
-            begun: None,
-            contention: contention.iter().map(|&s| s.to_owned()).collect(),
-        };
+        let contention = contention.iter().map(|&s| s.to_owned()).collect();
+        let run = RunResult { contention, ..RunResult::of(ns, 100) };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
         let workload = MsgWorkload::default();
         MsgRow::from_runs(
@@ -386,7 +372,12 @@ mod tests {
         let theirs = row("kernel-tcp", "blocking", IdleState::Warm, 10_000, &[]);
         assert_eq!(ratios(&[over(ours.clone(), "mem"), theirs.clone()]), "");
         let text = ratios(&[over(ours.clone(), "mem"), over(theirs.clone(), "loopback")]);
-        assert!(text.contains("10.0 (10.0 to 10.0) times faster than kernel-tcp blocking over loopback (by system calls"), "{text}");
+        assert!(
+            text.contains(
+                "10.0 (10.0 to 10.0) times faster than kernel-tcp blocking over loopback (by system calls"
+            ),
+            "{text}"
+        );
         assert_eq!(ratios(&[MsgRow { engines: Some(2), ..ours }, theirs]), "");
     }
 

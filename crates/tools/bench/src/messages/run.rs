@@ -82,8 +82,6 @@ fn row_of(info: &CellInfo, made: &Made<RunResult>) -> MsgRow {
 mod tests {
     use super::*;
     use crate::messages::SystemName;
-    use crate::messages::driver::RunCounts;
-    use barewire_measure::Histogram;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -98,23 +96,6 @@ mod tests {
             workload: MsgWorkload::default(),
             idle_state: IdleState::Cold,
             command: "barewire bench".to_owned(),
-        }
-    }
-
-    fn result(ns: u64) -> RunResult {
-        let mut service = Histogram::new();
-        service.record_n(ns, 100);
-        RunResult {
-            service,
-            response: None,
-            send_lag: None,
-            measured: Duration::from_secs(1),
-            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
-            settled: None,
-            answered: 0,
-            cpu: None,
-            begun: None,
-            contention: Vec::new(),
         }
     }
 
@@ -134,7 +115,7 @@ mod tests {
             if self.fails_in == Some(round) {
                 return Err(BenchError::Panicked("server"));
             }
-            Ok(result(self.ns[round as usize]))
+            Ok(RunResult::of(self.ns[round as usize], 100))
         }
     }
 

@@ -538,7 +538,8 @@ mod tests {
             }
         };
         let mut kept = Vec::new();
-        let mut keep = |made: &[Made<LiveResult>]| kept.push(made.iter().map(|one| one.runs.len()).sum::<usize>());
+        let mut keep =
+            |made: &[Made<LiveResult>]| kept.push(made.iter().map(|one| one.runs.len()).sum::<usize>());
         let made = request.rounds(&cells, &mut |_| {}, &mut once, &mut keep);
         let told: Vec<u32> = order.iter().map(|(_, window)| *window).collect();
         assert_eq!(told, [1, 2, 4, 4, 2, 1, 1, 4], "forth, back, and without the one that failed");

@@ -198,7 +198,7 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, B
         rate_pps: Some(packets as f64 / took),
         cpu_us_per_packet: Some(cpu as f64 / 1e3 / packets as f64),
         contended: report.contended,
-            contention: report.reasons,
+        contention: report.reasons,
         void,
         ..SwitchRun::default()
     })
@@ -258,7 +258,8 @@ pub fn measure(
                 row.checked = outputs.right;
                 if outputs.lost > 0 {
                     let (lost, sent) = (outputs.lost, theirs.packets * runs);
-                    row.notes.push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
+                    row.notes
+                        .push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
                 }
             }
             _ => row.checked = cell.packets * runs,
@@ -331,7 +332,8 @@ mod tests {
     #[test]
     fn files_come_out_as_they_have_to() {
         for name in ["simple_router", "acl", "deep_headers"] {
-            let (rows, failures) = measure(&cell(name), 2, "test", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap();
+            let (rows, failures) =
+                measure(&cell(name), 2, "test", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap();
             assert_eq!((rows.len(), failures.len()), (2, 0));
             for row in rows {
                 assert_eq!((row.void.as_deref(), row.checked, row.runs.len()), (None, 10_000, 2), "{row:?}");

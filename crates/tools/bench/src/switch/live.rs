@@ -539,11 +539,11 @@ pub fn measure(
     let rows: Vec<SwitchRow> = measured.iter().map(row).collect();
     let titles: Vec<String> = rows.iter().map(|row| format!("{} over {}", row.system, row.over)).collect();
     let mut once = |at: usize, _: u32| run_once(measured[at], &wires, cell, &program).map(Some);
-    let mut made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
+    let mut made =
+        in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
     above_floors(&measured, &mut made);
     let finished = rows.into_iter().zip(&made).map(|(row, made)| finished(row, made));
-    let mut out: Vec<SwitchRow> =
-        finished.filter(|row| row.void.is_some() || !row.runs.is_empty()).collect();
+    let mut out: Vec<SwitchRow> = finished.filter(|row| row.void.is_some() || !row.runs.is_empty()).collect();
     if cell.systems.contains(&System::Bmv2) && !have_bmv2 {
         out.push(recorded());
     }
@@ -561,9 +561,8 @@ fn above_floors(systems: &[&System], made: &mut [Made<SwitchRun>]) {
     };
     let (direct, bridge) = (floor(&System::Direct, made), floor(&System::Bridge, made));
     for (round, run) in made.iter_mut().flat_map(|one| &mut one.runs) {
-        let above = |floor: &BTreeMap<u32, u64>| {
-            Some(p50_of(run)?.cast_signed() - floor.get(round)?.cast_signed())
-        };
+        let above =
+            |floor: &BTreeMap<u32, u64>| Some(p50_of(run)?.cast_signed() - floor.get(round)?.cast_signed());
         (run.added_latency_ns, run.over_bridge_ns) = (above(&direct), above(&bridge));
     }
 }

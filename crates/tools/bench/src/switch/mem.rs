@@ -497,8 +497,14 @@ mod tests {
     fn every_program_forwards_what_it_has_to_by_both_engines() {
         for name in NAMES {
             let cells = [cell(name, EngineKind::Native), cell(name, EngineKind::Interpreter)];
-            let (rows, failures) =
-                measure(&cells, 2, Duration::from_millis(20), "test", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap();
+            let (rows, failures) = measure(
+                &cells,
+                2,
+                Duration::from_millis(20),
+                "test",
+                Told { tell: &mut |_| {}, keep: &mut |_| {} },
+            )
+            .unwrap();
             assert!(failures.is_empty(), "{failures:?}");
             for (row, engine) in rows.iter().zip(["native", "interpreter"]) {
                 assert_eq!(row.void, None, "{name}: {row:?}");

@@ -461,7 +461,9 @@ impl Request {
                 Over::TestRun => {
                     for (source, spec) in self.points() {
                         let cell = MemCell { source: source.clone(), engine: EngineKind::Kernel, spec };
-                        part(&mut |told| self.pinned(|| inside::measure(&cell, runs, seconds, command, told)))?;
+                        part(&mut |told| {
+                            self.pinned(|| inside::measure(&cell, runs, seconds, command, told))
+                        })?;
                     }
                 }
                 Over::Xdp | Over::Packet | Over::Dpdk => {}

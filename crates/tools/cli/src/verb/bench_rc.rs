@@ -355,7 +355,10 @@ mod tests {
         assert!(why.contains("one `--window` at a time"), "{why}");
         // As `bench msg` and `bench stream` say it.
         assert!(words("--serve --port mem:x --address 10.0.0.1/24").starts_with("barewire rdma serve"));
-        assert!(words("--connect 10.0.0.1 --port mem:x --address 10.0.0.2/24").starts_with("barewire rdma connect"));
+        assert!(
+            words("--connect 10.0.0.1 --port mem:x --address 10.0.0.2/24")
+                .starts_with("barewire rdma connect")
+        );
         for bad in ["-s -c 10.0.0.1", "-s --over mem", "--port mem:x", "-c nobody"] {
             let words = ["barewire", "bench", "rdma"].into_iter().chain(bad.split(' '));
             assert!(Cli::try_parse_from(words).is_err(), "{bad}");

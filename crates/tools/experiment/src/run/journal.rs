@@ -373,7 +373,10 @@ mod tests {
         let plan = plan("");
         let program = described(&plan, "ssh")["program"].as_str().unwrap().to_owned();
         let build = Fingerprint::collect().build;
-        assert!(program.contains(&build.profile), "a debug build goes on with no release build's runs: {program}");
+        assert!(
+            program.contains(&build.profile),
+            "a debug build goes on with no release build's runs: {program}"
+        );
         assert_eq!(program.contains("local changes"), build.git_dirty == "yes", "{program}");
         let machine = |cores: u32| json!({ "machine": { "cpu_model": "a", "cores_online": cores } });
         let machines = [("h".to_owned(), machine(2)["machine"].clone())].into();

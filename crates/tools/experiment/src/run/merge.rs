@@ -395,14 +395,23 @@ mod tests {
                    "notes":["{note}"],"no_baseline":null}}"#
             ))
         };
-        let rows = || [one("\"1 % were never sent\"", 1.9, "a"), one("null", 1.7, "b"), one("\"3 % were never sent\"", 1.8, "a")];
+        let rows = || {
+            [
+                one("\"1 % were never sent\"", 1.9, "a"),
+                one("null", 1.7, "b"),
+                one("\"3 % were never sent\"", 1.8, "a"),
+            ]
+        };
         let (of_runs, _) = over_runs(&rows());
         assert_eq!(of_runs["overloaded"], "1 % were never sent; 3 % were never sent");
         assert_eq!(of_runs["cpu"], json!({ "client_ns": 1.8, "server_ns": null, "cores": 1.8 }));
         assert_eq!((&of_runs["notes"], &of_runs["no_baseline"]), (&json!(["a", "b"]), &Value::Null));
         let [a, b, _] = rows();
         let of_hosts = over_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default()).row;
-        assert_eq!((&of_hosts["overloaded"], &of_hosts["cpu"]), (&json!("1 % were never sent"), &json!({ "cores": 3.6 })));
+        assert_eq!(
+            (&of_hosts["overloaded"], &of_hosts["cpu"]),
+            (&json!("1 % were never sent"), &json!({ "cores": 3.6 }))
+        );
     }
 
     #[test]

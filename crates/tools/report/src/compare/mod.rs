@@ -430,7 +430,8 @@ fn one(
             unknown.push(format!("{name} is void: {why}"));
         }
         if let Some(why) = overloaded(cell) {
-            unknown.push(format!("{name} is overloaded, and its times leave out who was not answered: {why}"));
+            unknown
+                .push(format!("{name} is overloaded, and its times leave out who was not answered: {why}"));
         }
         if side.value.is_none() {
             match figures.iter().find_map(|s| s.figure.needs) {

@@ -303,10 +303,24 @@ mod tests {
                     {"p50_ns":1100,"response":{"p50":6500,"p99":null,"p99_9":null}}]}"#,
         ));
         let by = |path: &str| found.iter().find(|f| f.path == path).unwrap();
-        assert_eq!((&by("response_ns.p50").runs[..], by("response_ns.p50").value), (&[4_000.0, 6_500.0][..], Some(5_250.0)));
-        assert_eq!((&by("service_ns.p50").runs[..], by("service_ns.p50").value), (&[900.0, 1_100.0][..], Some(1_000.0)));
-        assert_eq!((by("response_ns.p99").value, by("response_ns.p99").runs.len()), (Some(9_000.0), 0), "of all together");
-        assert_eq!(primary(&found).unwrap().path, "response_ns.p50", "what a request waits for is a part of it");
+        assert_eq!(
+            (&by("response_ns.p50").runs[..], by("response_ns.p50").value),
+            (&[4_000.0, 6_500.0][..], Some(5_250.0))
+        );
+        assert_eq!(
+            (&by("service_ns.p50").runs[..], by("service_ns.p50").value),
+            (&[900.0, 1_100.0][..], Some(1_000.0))
+        );
+        assert_eq!(
+            (by("response_ns.p99").value, by("response_ns.p99").runs.len()),
+            (Some(9_000.0), 0),
+            "of all together"
+        );
+        assert_eq!(
+            primary(&found).unwrap().path,
+            "response_ns.p50",
+            "what a request waits for is a part of it"
+        );
     }
 
     #[test]

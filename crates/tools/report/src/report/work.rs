@@ -183,9 +183,13 @@ mod tests {
             assert!(over(ours, theirs) && over(theirs, ours), "{ours} {theirs}");
         }
         // A ring in a cache is no file, and neither is a wire.
-        for (ours, theirs) in
-            [("mem", "pcap"), ("mem", "veth"), ("xdp", "loopback"), ("test-run at xdp", "xdp"), ("pcap", "veth")]
-        {
+        for (ours, theirs) in [
+            ("mem", "pcap"),
+            ("mem", "veth"),
+            ("xdp", "loopback"),
+            ("test-run at xdp", "xdp"),
+            ("pcap", "veth"),
+        ] {
             assert!(!over(ours, theirs) && !over(theirs, ours), "{ours} {theirs}");
         }
     }

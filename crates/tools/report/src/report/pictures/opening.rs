@@ -133,7 +133,11 @@ fn ratios(
                         verdict: standing.verdict,
                     },
                     format!("{what} beside {}", other.identity.name),
-                    format!("by {what} {}{point} is {}", item.identity.name, standing.words(&item.named(other))),
+                    format!(
+                        "by {what} {}{point} is {}",
+                        item.identity.name,
+                        standing.words(&item.named(other))
+                    ),
                 ));
             }
         }
