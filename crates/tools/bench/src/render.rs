@@ -248,8 +248,8 @@ fn table_of(rows: &[&Row]) -> String {
     }
     let all = rows.first().map_or(0, |first| first.measures.len());
     let cells = |row: &&Row| -> Vec<Shown> {
-        let who = who.iter().map(|(head, of)| maybe(*head, of(row), |name| name));
-        let params = params.iter().map(|key| maybe(*key, row.param(key), |value| value));
+        let who = who.iter().map(|(head, of)| maybe(head, of(row), |name| name));
+        let params = params.iter().map(|key| maybe(key, row.param(key), |value| value));
         who.chain(params).chain((0..all).flat_map(|at| cells_of(row, at))).collect()
     };
     listing(rows, who.len() + params.len(), cells, |row| notes(row), |row| row.runs.len())

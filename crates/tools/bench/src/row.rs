@@ -714,6 +714,14 @@ impl BenchRow for Row {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 #[cfg(test)]

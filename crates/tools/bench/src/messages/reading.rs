@@ -98,6 +98,10 @@ pub fn ratios(rows: &[MsgRow]) -> String {
             );
         }
     }
+    let over = |is: fn(&MsgRow) -> bool, over: &str| rows.iter().any(|r| is(r.row) && r.row.over == over);
+    if out.is_empty() && over(is_ours, "mem") && over(|row| !is_ours(row), "veth") {
+        out += "Not compared: memory is no wire; `--over packet` and `--over xdp` are over one, as baselines here are\n";
+    }
     out
 }
 
@@ -370,7 +374,8 @@ mod tests {
         let over = |row: MsgRow, over: &str| MsgRow { over: over.to_owned(), ..row };
         let ours = row("barewire", "embedded", IdleState::Warm, 1_000, &[]);
         let theirs = row("kernel-tcp", "blocking", IdleState::Warm, 10_000, &[]);
-        assert_eq!(ratios(&[over(ours.clone(), "mem"), theirs.clone()]), "");
+        let text = ratios(&[over(ours.clone(), "mem"), theirs.clone()]);
+        assert!(text.starts_with("Not compared: memory is no wire") && text.lines().count() == 1, "{text}");
         let text = ratios(&[over(ours.clone(), "mem"), over(theirs.clone(), "loopback")]);
         assert!(
             text.contains(

@@ -224,6 +224,14 @@ impl BenchRow for MsgRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 /// What a row is made from besides its runs.

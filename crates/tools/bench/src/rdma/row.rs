@@ -229,6 +229,14 @@ impl BenchRow for RcRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 /// [`RcRow::little`], and what is to be said of it: nothing while it is what it should be.

@@ -225,6 +225,14 @@ impl BenchRow for SwitchRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 /// A row of what came of its turns. Without any run it is void: whoever asked for it sees that it was tried.

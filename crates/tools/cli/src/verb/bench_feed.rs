@@ -1,6 +1,6 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -151,15 +151,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&more)?;
-    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, || {
-        let tables =
-            [(!rows.is_empty()).then(|| text_table(&rows)), (!more.is_empty()).then(|| table(&more))];
-        let tables: Vec<String> = tables.into_iter().flatten().collect();
-        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
-    })?;
+    let text = || told(&[text_table(&rows), table(&more)], &results);
+    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
-    rows.extend(more);
-    Ok(conclude(&rows, &failures, console))
+    Ok(Ended::default().of_cells(&rows, broken_off(&rows)).and(&more).conclude(&failures, console))
 }
 
 /// The rate that each engine sustains.
@@ -199,10 +194,4 @@ pub fn broken_off(rows: &[Row]) -> usize {
     let mut broken: Vec<_> = rows.iter().filter_map(cell).collect();
     broken.dedup();
     broken.len()
-}
-
-/// Tells every failure, and says with which code to end.
-fn conclude(rows: &[Row], failures: &[anyhow::Error], console: &Console) -> Code {
-    let any_void = rows.iter().any(|row| row.void.is_some());
-    measured::conclude_rows(any_void, broken_off(rows), failures, console)
 }

@@ -1,6 +1,6 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Leave, Measured, State, Timing, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, Measured, State, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -387,7 +387,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         rows => text_table(rows) + &ratios(rows),
     })?;
     so_far.end();
-    Ok(measured.conclude(console))
+    Ok(Ended::default().and(&measured.rows).conclude(&measured.failures, console))
 }
 
 /// Searches each system's throughput, one after the other.

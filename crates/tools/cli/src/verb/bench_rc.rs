@@ -1,16 +1,16 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::rc::RPING_PORT;
+use barewire_bench::rdma::data;
 use barewire_bench::rdma::live::Over;
 use barewire_bench::rdma::plan::{Baseline, Baselines, Request};
 use barewire_bench::rdma::render::text_table;
-use barewire_bench::rdma::{RcRow, data};
 use barewire_bench::render::table;
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
@@ -290,28 +290,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&over_them)?;
-    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, || {
-        let tables = [
-            (!rows.is_empty()).then(|| text_table(&rows)),
-            (!over_them.is_empty()).then(|| table(&over_them)),
-        ];
-        let tables: Vec<String> = tables.into_iter().flatten().collect();
-        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
-    })?;
+    let text = || told(&[text_table(&rows), table(&over_them)], &results);
+    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
-    let broken_off = over_them.iter().filter(|row| row.broken_off.is_some()).count();
-    Ok(conclude_with(&rows, broken_off, &failures, console))
-}
-
-/// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[RcRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    conclude_with(rows, 0, failures, console)
-}
-
-/// The same where `others` rows of another kind broke off.
-fn conclude_with(rows: &[RcRow], others: usize, failures: &[anyhow::Error], console: &Console) -> Code {
-    let broken_off = others + rows.iter().filter(|row| row.broken_off.is_some()).count();
-    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
+    Ok(Ended::default().and(&rows).and(&over_them).conclude(&failures, console))
 }
 
 #[cfg(test)]

@@ -125,8 +125,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         report::page_of(&results, folder.as_deref(), &args.leave.head("seeds", class), &options, path)?;
         console.tell(&format!("{} is the report", path.display()));
     }
-    let (void, broken_off) = (rows.any_void(), rows.broken_off());
-    Ok(measured::conclude_rows(void, broken_off, &rows.errors(), console))
+    let ended = rows.ended();
+    Ok(ended.conclude(&rows.errors(), console))
 }
 
 fn tell_plan(plan: &SeedsPlan, console: &Console) {

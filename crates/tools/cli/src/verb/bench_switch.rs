@@ -1,6 +1,6 @@
 //! `barewire bench switch`: the P4 switch.
 
-use super::measured::{self, Leave, State, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -246,20 +246,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         failures.extend(count_rows(args, &mut rows, console).err());
     }
     results.add(&rows)?;
-    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, || {
-        match rows.as_slice() {
-            [] => String::new(),
-            rows => text_table(rows),
-        }
-    })?;
+    let text = || text_table(&rows);
+    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
-    Ok(conclude(&rows, &failures, console))
-}
-
-/// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
-    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Instructions per packet of each row over memory.

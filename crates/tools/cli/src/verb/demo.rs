@@ -104,10 +104,10 @@ fn conclude(shown: Programs, console: &Console) -> Code {
         for (_, error) in &shown.failures {
             console.note(&format!("not whole: {}", failure::text(error)));
         }
-        let code = measured::conclude(shown.any_void(), &[], console);
+        let code = measured::conclude(shown.ended().any_void, &[], console);
         return if code == Code::Done && !shown.failures.is_empty() { Code::Void } else { code };
     }
-    measured::conclude(shown.any_void(), &shown.errors(), console)
+    measured::conclude(shown.ended().any_void, &shown.errors(), console)
 }
 
 fn cells(of: &[(System, Settings)], place: &Place) -> anyhow::Result<Vec<Box<dyn Cell>>> {

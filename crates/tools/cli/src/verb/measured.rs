@@ -358,14 +358,19 @@ pub fn run_all_and(
     drop(workloads);
     finish(&mut rows);
     results.add(&rows)?;
-    leave.end(&results, verb, hardware, &[], console, || match rows.as_slice() {
-        [] => String::new(),
-        rows => format!("{}\nMeasured on: {}", table(rows), machine(results.fingerprint())),
-    })?;
+    leave.end(&results, verb, hardware, &[], console, || told(&[table(&rows)], &results))?;
     so_far.end();
     let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
-    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
-    Ok(conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, &failures, console))
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
+}
+
+/// Tables, those that are not empty, and what they were measured on.
+pub fn told(tables: &[String], results: &Results) -> String {
+    let tables: Vec<&str> = tables.iter().map(String::as_str).filter(|table| !table.is_empty()).collect();
+    match tables.is_empty() {
+        true => String::new(),
+        false => format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint())),
+    }
 }
 
 /// What came of a plan of messages.
@@ -398,13 +403,6 @@ impl Measured {
         }
         Measured { rows, failures }
     }
-
-    /// Tells every failure, and says with which code to end.
-    pub fn conclude(&self, console: &Console) -> Code {
-        let broken_off = self.rows.iter().filter(|row| row.broken_off.is_some()).count();
-        let any_void = self.rows.iter().any(|row| row.void.is_some());
-        conclude_rows(any_void, broken_off, &self.failures, console)
-    }
 }
 
 /// Tells every failure, and says with which code to end: the worst of what happened. `any_void`: a row must not be used.
@@ -433,18 +431,34 @@ pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -
     code
 }
 
-/// The same where `broken_off` rows stand for failures: one that has some of its runs is there with a mark, and is no failure of the
-/// command. A cell that has none is.
-pub fn conclude_rows(
-    any_void: bool,
+/// How rows ended: whether one must not be used, and how many cells have some of their runs.
+#[derive(Default)]
+pub struct Ended {
+    /// A row must not be used.
+    pub any_void: bool,
     broken_off: usize,
-    failures: &[anyhow::Error],
-    console: &Console,
-) -> Code {
-    match conclude(any_void, failures, console) {
-        Code::Interrupted => Code::Interrupted,
-        _ if broken_off > 0 && broken_off >= failures.len() => Code::Void,
-        code => code,
+}
+
+impl Ended {
+    /// These rows, too, each of a cell of its own.
+    pub fn and<R: BenchRow>(self, rows: &[R]) -> Ended {
+        self.of_cells(rows, rows.iter().filter(|row| row.broken_off().is_some()).count())
+    }
+
+    /// These rows, too, of which so many cells broke off.
+    pub fn of_cells<R: BenchRow>(self, rows: &[R], broken_off: usize) -> Ended {
+        let any_void = self.any_void || rows.iter().any(|row| row.void().is_some());
+        Ended { any_void, broken_off: self.broken_off + broken_off }
+    }
+
+    /// Tells every failure, and says with which code to end. A row that has some of its runs is there with a mark, and stands for the
+    /// failure that it says: it is no failure of the command. A cell that has none is.
+    pub fn conclude(self, failures: &[anyhow::Error], console: &Console) -> Code {
+        match conclude(self.any_void, failures, console) {
+            Code::Interrupted => Code::Interrupted,
+            _ if self.broken_off > 0 && self.broken_off >= failures.len() => Code::Void,
+            code => code,
+        }
     }
 }
 
@@ -567,9 +581,18 @@ mod tests {
     fn a_row_that_broke_off_is_no_figure_and_a_cell_without_one_is_a_failure() {
         let console = Console::new(crate::args::Color::Never, true);
         let failures = || vec![anyhow::anyhow!("gone"), anyhow::anyhow!("gone")];
-        assert_eq!(conclude_rows(false, 2, &failures(), &console), Code::Void);
-        assert_eq!(conclude_rows(false, 1, &failures(), &console), Code::Failed);
-        assert_eq!(conclude_rows(false, 0, &[], &console), Code::Done);
-        assert_eq!(conclude_rows(true, 0, &[], &console), Code::Void);
+        let row = |void: bool, broken_off: bool| SwitchRow {
+            void: void.then(|| "wrong".to_owned()),
+            broken_off: broken_off.then(|| "run 2 of 5 failed: gone".to_owned()),
+            ..SwitchRow::default()
+        };
+        let code = |rows: &[SwitchRow], failures: &[anyhow::Error]| {
+            Ended::default().and::<SwitchRow>(&[]).and(rows).conclude(failures, &console)
+        };
+        let broken = row(false, true);
+        assert_eq!(code(&[broken.clone(), broken.clone()], &failures()), Code::Void);
+        assert_eq!(code(&[broken], &failures()), Code::Failed);
+        assert_eq!(code(&[row(false, false)], &[]), Code::Done);
+        assert_eq!(code(&[row(true, false)], &[]), Code::Void);
     }
 }

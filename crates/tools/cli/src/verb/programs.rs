@@ -1,6 +1,7 @@
 //! Rows of the four programs in one command: what `demo` and `bench published` measure, one program after the other.
 
-use super::measured::{self, Measured, SoFar};
+use super::bench_feed;
+use super::measured::{self, Ended, Measured, SoFar};
 use barewire_bench::published::plan::Program;
 use barewire_bench::rdma::RcRow;
 use barewire_bench::row::Row;
@@ -37,19 +38,10 @@ impl Programs {
         results.add(&self.connections)
     }
 
-    /// Whether a row of any of the programs must not be used.
-    pub fn any_void(&self) -> bool {
-        let messages = self.messages.iter().chain(&self.sweep).map(|row| &row.void);
-        let others = self.switches.iter().map(|row| &row.void).chain(self.feeds.iter().map(|row| &row.void));
-        messages.chain(others).chain(self.connections.iter().map(|row| &row.void)).any(Option::is_some)
-    }
-
-    /// Cells that have some of their runs.
-    pub fn broken_off(&self) -> usize {
-        let messages = self.messages.iter().chain(&self.sweep).filter(|row| row.broken_off.is_some()).count();
-        let switches = self.switches.iter().filter(|row| row.broken_off.is_some()).count();
-        let connections = self.connections.iter().filter(|row| row.broken_off.is_some()).count();
-        messages + switches + connections + super::bench_feed::broken_off(&self.feeds)
+    /// How all rows ended.
+    pub fn ended(&self) -> Ended {
+        let ended = Ended::default().and(&self.messages).and(&self.sweep).and(&self.switches);
+        ended.of_cells(&self.feeds, bench_feed::broken_off(&self.feeds)).and(&self.connections)
     }
 
     /// What failed, whatever it was of.

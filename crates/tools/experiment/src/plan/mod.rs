@@ -273,7 +273,7 @@ impl Plan {
         if !self.method.interleave {
             return (0..cells).flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect();
         }
-        let turn = move |run: u32, at: usize| if run % 2 == 0 { cells - 1 - at } else { at };
+        let turn = move |run: u32, at: usize| if run.is_multiple_of(2) { cells - 1 - at } else { at };
         (1..=runs).flat_map(|run| (0..cells).map(move |at| (turn(run, at), run))).collect()
     }
 

@@ -107,7 +107,7 @@ fn never_slept(row: &Fields) -> bool {
 /// The same load was put on both, over what can stand beside each other, on as many engines, in the same state of the cores.
 pub fn same_load(a: &Fields, b: &Fields) -> bool {
     let said = |row: &Fields, key: &str| row.get(key).filter(|value| !value.is_null()).cloned();
-    let alike = |key: &&str| match (said(a, key), said(b, key)) {
+    let alike = |key: &&'static str| match (said(a, key), said(b, key)) {
         // One writes a rate as a whole number, another does not.
         (Some(a), Some(b)) => a == b || a.as_f64().is_some_and(|n| b.as_f64() == Some(n)),
         _ => true,
@@ -124,7 +124,7 @@ pub fn same_load(a: &Fields, b: &Fields) -> bool {
         && same_ports
         && never_slept(a) == never_slept(b)
         && ONE_UNLESS_SAID.iter().all(|key| count(a, key) == count(b, key))
-        && WORKLOAD.iter().all(|key| alike(key))
+        && WORKLOAD.iter().all(alike)
 }
 
 /// [`same_load`], encrypted or not. A cipher alone carries nothing, and is nobody's baseline.
