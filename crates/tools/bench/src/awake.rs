@@ -3,7 +3,7 @@
 use crate::error::BenchError;
 use crate::messages::IdleState;
 use barewire_base::Duration;
-use barewire_measure::{allowed_cores, pin_to_core};
+use barewire_measure::{ContentionReport, OVERSUBSCRIBED, STOLEN, WAITED, allowed_cores, pin_to_core};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,17 +23,55 @@ const LOWEST: i32 = 40;
 /// How long the machine is left alone before a cold run.
 pub const COLD_PAUSE: Duration = Duration::from_secs(1);
 
-/// Wakes cores up or lets them fall asleep, as a row says. What it returns ends the state when dropped.
-pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Option<KeepAwake>, BenchError> {
+/// Involuntary switches per second of an end above which a run beside spinners counts as contended.
+const SWITCHES_PER_S_MAX: f64 = 200.0;
+
+/// How often the thread of an end was switched out against its will, where that is known.
+pub(crate) type Switches<'a> = (&'a str, Option<u64>);
+
+/// Cores in the state that a row says, until it is dropped.
+pub(crate) struct Settled(Option<KeepAwake>);
+
+/// Wakes cores up or lets them fall asleep, as a row says.
+pub(crate) fn settle(state: IdleState, cores: &[usize]) -> Result<Settled, BenchError> {
     match state {
         IdleState::Warm => KeepAwake::start(cores)
-            .map(Some)
+            .map(|awake| Settled(Some(awake)))
             .map_err(|source| BenchError::Setup { what: "keeping cores awake", source }),
         IdleState::Cold => {
             std::thread::sleep(COLD_PAUSE.into());
-            Ok(None)
+            Ok(Settled(None))
         }
     }
+}
+
+impl Settled {
+    /// Who else was on the cores, of what a watch saw of a run whose ends were switched out so often: for every system in the same way.
+    pub(crate) fn judged(&self, report: ContentionReport, ends: &[Switches<'_>]) -> ContentionReport {
+        let spinners = self.0.as_ref().is_some_and(KeepAwake::uses_threads);
+        if spinners { beside_spinners(report, ends) } else { report }
+    }
+}
+
+/// What the hypervisor took, alone: where many share few cores by design, being switched out is the rule and says nothing.
+pub(crate) fn stolen(report: ContentionReport) -> Vec<String> {
+    report.reasons.into_iter().filter(|reason| reason.starts_with(STOLEN)).collect()
+}
+
+/// Spinners that keep cores awake are threads of ours that always wait, by design: whether ours were too many only the threads that are
+/// measured tell then.
+fn beside_spinners(mut report: ContentionReport, ends: &[Switches<'_>]) -> ContentionReport {
+    let seconds = report.window_ns as f64 / 1e9;
+    report.reasons.retain(|reason| ![OVERSUBSCRIBED, WAITED].iter().any(|word| reason.starts_with(word)));
+    for (who, switches) in ends {
+        let per_s = switches.map_or(0.0, |n| n as f64 / seconds);
+        if per_s > SWITCHES_PER_S_MAX && report.reasons.is_empty() {
+            let told = format!("{who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)");
+            report.reasons.push(format!("{WAITED}: {told}"));
+        }
+    }
+    report.contended = !report.reasons.is_empty();
+    report
 }
 
 /// Holds the kernel's idle loop on every core while systems are measured whose threads and traffic use all of them: spinners would take part in
@@ -153,6 +191,30 @@ mod tests {
         std::thread::sleep(Duration::from_millis(100).into());
         assert_eq!(sleeps(), before);
         assert_eq!(awake.method(), "idle loop held at 0 us");
+    }
+
+    #[test]
+    fn spinners_of_ours_are_nobodys_company() {
+        let report = |reasons: &[&str]| ContentionReport {
+            contended: !reasons.is_empty(),
+            reasons: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+            window_ns: 2_000_000_000,
+            involuntary_switches: 0,
+            steal_percent: None,
+            pressure_percent: None,
+            others_percent: None,
+        };
+        let waited = [format!("{OVERSUBSCRIBED}: x"), format!("{WAITED}: y")];
+        let waited = report(&[&waited[0], &waited[1]]);
+        let few = [("client", Some(100)), ("server", None)];
+        assert!(!beside_spinners(waited.clone(), &few).contended, "{waited:?}");
+        let many = beside_spinners(waited.clone(), &[("client", Some(100)), ("server", Some(900))]);
+        assert_eq!(many.reasons, [format!("{WAITED}: server switched out 450/s (limit 200/s)")]);
+        let stolen = report(&["stolen: z"]);
+        assert_eq!(beside_spinners(stolen.clone(), &few), stolen);
+        assert_eq!(super::stolen(report(&["waited: y", "stolen: z"])), ["stolen: z"]);
+        // Without spinners all of it counts.
+        assert_eq!(Settled(None).judged(waited.clone(), &few), waited);
     }
 
     #[test]

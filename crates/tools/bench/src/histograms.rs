@@ -19,6 +19,16 @@ pub trait BenchRow: Serialize {
     fn histograms(&self) -> &Histograms {
         &NONE
     }
+
+    /// Why it must not be used, if so.
+    fn void(&self) -> Option<&str> {
+        None
+    }
+
+    /// In which run it failed and why, where it has runs before that one.
+    fn broken_off(&self) -> Option<&str> {
+        None
+    }
 }
 
 static NONE: Histograms = Histograms(BTreeMap::new());

@@ -45,7 +45,7 @@ pub use interrupt::{interrupt, interrupted};
 pub use messages::driver::{
     Clock, Driver, DriverError, MonotonicClock, Overload, RunCounts, RunResult, Void,
 };
-pub use messages::run::{Cell, CellOutcome, Progress, Silent};
+pub use messages::run::{Cell, CellOutcome};
 pub use messages::{
     Arrivals, CellInfo, HEADER_LEN, IdleState, LoopKind, MsgRow, MsgWorkload, OfRuns, RATE_MAX,
     RequestResponse, ResponseNs, RunLine, RunsNs, SIZE_MAX, SIZE_MIN, SystemError, SystemName, WINDOW_MAX,

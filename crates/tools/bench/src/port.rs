@@ -149,7 +149,9 @@ impl PortWorkload {
                 }
             }
         };
-        two_ends(hosts.map(|hosts| [&hosts.ns_a, &hosts.ns_b]), self.asked.cores, sending, receiving)
+        let hosts = hosts.map(|hosts| [&hosts.ns_a, &hosts.ns_b]);
+        let both = two_ends(hosts, self.asked.cores, sending, receiving)?;
+        Ok((both.server, both.client))
     }
 
     fn run(&self) -> Result<(Passed, Passed), BenchError> {

@@ -1,7 +1,5 @@
 //! What runs now, and how long the rest takes: one line that is rewritten on a terminal, lines elsewhere.
 
-use crate::messages::CellInfo;
-use crate::messages::run::Progress;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
 use std::io::{IsTerminal, Write};
@@ -117,16 +115,6 @@ impl Ticker {
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-impl Progress for Ticker {
-    fn before(&mut self, _: Instant, done: u32, total: u32, round: u32, cell: &CellInfo) {
-        self.step(&format!("[{}/{total}] round {}: {cell}", done + 1, round + 1));
-    }
-
-    fn finish(&mut self) {
         self.clear();
     }
 }

@@ -1,13 +1,52 @@
 //! Rows as text: how times and rates are written, and columns that fit.
 
-use crate::rounds::{spread, spread_ns};
+use crate::rounds::{once_each, spread, spread_ns};
 use crate::row::{Kind, NamedStat, Row, Stat, Unit, Value};
 use barewire_measure::samples_needed;
 use barewire_report::import::by_bench;
+use barewire_report::report::{handicap, is_judged, same_load, same_work};
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
 /// How far Little's law may be off before a row says so.
 pub use barewire_report::compare::LITTLE_TOLERANCE;
+
+/// A row, and the same as documents have it: by what it says of itself the page judges what may stand beside it, and so do texts.
+pub(crate) struct Known<'a, R> {
+    pub(crate) row: &'a R,
+    fields: Map<String, Json>,
+}
+
+impl<'a, R: Serialize> Known<'a, R> {
+    pub(crate) fn all(rows: &'a [R]) -> Vec<Known<'a, R>> {
+        let fields = |row: &R| match serde_json::to_value(row) {
+            Ok(Json::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        rows.iter().map(|row| Known { row, fields: fields(row) }).collect()
+    }
+
+    /// [`same_load`]
+    pub(crate) fn same_load<Q>(&self, other: &Known<'_, Q>) -> bool {
+        same_load(&self.fields, &other.fields)
+    }
+
+    /// [`same_work`]
+    pub(crate) fn same_work<Q>(&self, other: &Known<'_, Q>) -> bool {
+        same_work(&self.fields, &other.fields)
+    }
+
+    /// [`is_judged`]
+    pub(crate) fn is_judged(&self) -> bool {
+        is_judged(&self.fields)
+    }
+
+    /// [`handicap`]
+    pub(crate) fn handicap<Q>(&self, theirs: &Known<'_, Q>) -> String {
+        handicap(&self.fields, &theirs.fields)
+    }
+}
 
 /// A time with a precision that fits it: `812 ns`, `9.3 us`, `18 us`, `1203 us`, `37 ms`, `12 s`.
 pub fn latency(ns: u64) -> String {
@@ -41,18 +80,52 @@ pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-/// The line under a row that says between which values its runs were: empty cells where there is no spread. `None` when there is none
-/// at all.
-pub(crate) fn spread_line(mut cells: Vec<String>, runs: usize) -> Option<(Vec<String>, String)> {
-    if cells.iter().all(String::is_empty) {
-        return None;
-    }
-    cells[0] = "  min..max".to_owned();
-    Some((cells, format!("of {runs} runs")))
+/// What a table says of a row in one column: the column's head, the row's cell, and between which values its runs were, or nothing.
+pub(crate) type Shown = (&'static str, String, String);
+
+/// A cell without runs.
+pub(crate) fn plain(head: &'static str, text: impl ToString) -> Shown {
+    (head, text.to_string(), String::new())
+}
+
+/// A cell of what may not be known.
+pub(crate) fn maybe<T>(head: &'static str, value: Option<T>, how: impl Fn(T) -> String) -> Shown {
+    (head, or_dash(value, how), String::new())
+}
+
+/// A value, or a dash where there is none.
+pub(crate) fn or_dash<T>(value: Option<T>, how: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), how)
+}
+
+/// A table of rows, `left` columns of it to the left: under each row of several runs between which values they were. Its notes come last.
+pub(crate) fn listing<R>(
+    rows: &[R],
+    left: usize,
+    cells: impl Fn(&R) -> Vec<Shown>,
+    notes: impl Fn(&R) -> Vec<String>,
+    runs: impl Fn(&R) -> usize,
+) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let head: Vec<&str> = cells(first).into_iter().map(|(head, ..)| head).collect();
+    let lines = rows.iter().flat_map(|row| {
+        let (texts, mut least_most): (Vec<String>, Vec<String>) =
+            cells(row).into_iter().map(|(_, text, least_most)| (text, least_most)).unzip();
+        let of_runs = least_most.iter().any(|cell| !cell.is_empty()).then(|| {
+            least_most[0] = "  min..max".to_owned();
+            (least_most, format!("of {} runs", runs(row)))
+        });
+        std::iter::once((texts, notes(row).join("; "))).chain(of_runs)
+    });
+    columns(&head, lines.collect(), |column| column < left)
 }
 
 /// Columns that fit, numbers to the right; the last one is text of any length.
-pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: usize) -> String {
+pub(crate) fn columns(
+    head: &[&str],
+    lines: Vec<(Vec<String>, String)>,
+    is_left: impl Fn(usize) -> bool,
+) -> String {
     let mut all = vec![(head.iter().map(|h| (*h).to_owned()).collect::<Vec<_>>(), "notes".to_owned())];
     all.extend(lines);
     let widths: Vec<usize> = (0..head.len())
@@ -62,10 +135,9 @@ pub(crate) fn columns(head: &[&str], lines: Vec<(Vec<String>, String)>, left: us
     for (cells, notes) in &all {
         let mut line = String::new();
         for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            let _ = if column < left {
-                write!(line, "{cell:<width$}  ")
-            } else {
-                write!(line, "{cell:>width$}  ")
+            let _ = match is_left(column) {
+                true => write!(line, "{cell:<width$}  "),
+                false => write!(line, "{cell:>width$}  "),
             };
         }
         line.push_str(notes);
@@ -86,12 +158,22 @@ fn figure(unit: Unit, value: f64) -> String {
     }
 }
 
+/// That runs were contended and by whom, in a word each: `contended (oversubscribed, stolen)`.
+pub(crate) fn contended(by: &[String]) -> String {
+    let words: Vec<String> =
+        by.iter().map(|reason| reason.split(':').next().unwrap_or_default().to_owned()).collect();
+    match words.is_empty() {
+        true => "contended".to_owned(),
+        false => format!("contended ({})", once_each(&words).join(", ")),
+    }
+}
+
 /// What a reader has to know about a row before using it; void first.
 pub fn notes(row: &Row) -> Vec<String> {
     let mut notes: Vec<String> = row.void.iter().map(|why| format!("VOID: {why}")).collect();
     notes.extend(row.missing.clone());
     if row.contended {
-        notes.push("contended".to_owned());
+        notes.push(contended(&row.contention));
     }
     notes.extend(row.notes.iter().cloned());
     notes.extend(row.broken_off.clone());
@@ -99,7 +181,7 @@ pub fn notes(row: &Row) -> Vec<String> {
 }
 
 /// The columns of one measure: head, the row's cell, and least and most of its runs.
-fn cells_of(row: &Row, at: usize) -> Vec<(&'static str, String, String)> {
+fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
     let measure = &row.measures[at];
     match (measure.kind, &row.values[at]) {
         (Kind::Spans(stats), value) => {
@@ -111,7 +193,7 @@ fn cells_of(row: &Row, at: usize) -> Vec<(&'static str, String, String)> {
                 };
                 let text = match (value, what) {
                     (Value::Spans(..), Stat::Quantile(q)) => percentile(own(value), *q),
-                    _ => own(value).map_or_else(|| "-".to_owned(), latency),
+                    _ => or_dash(own(value), latency),
                 };
                 (*head, text, spread_ns(row.runs.iter().map(|run| own(&run.values[at]))))
             };
@@ -122,7 +204,7 @@ fn cells_of(row: &Row, at: usize) -> Vec<(&'static str, String, String)> {
             let number = |value: &Value| value.number(measure);
             let text = match (value, number(value)) {
                 (Value::Word(word), _) => word.clone(),
-                (_, number) => number.map_or_else(|| "-".to_owned(), |n| figure(measure.unit, n)),
+                (_, number) => or_dash(number, |n| figure(measure.unit, n)),
             };
             let spread = match measure.kind {
                 Kind::Median => spread(row.runs.iter().filter_map(|run| number(&run.values[at])), |n| {
@@ -164,43 +246,32 @@ fn table_of(rows: &[&Row]) -> String {
             params.push(key);
         }
     }
-    let Some(first) = rows.first() else { return String::new() };
-    let all = 0..first.measures.len();
-    let heads: Vec<&str> = all.clone().flat_map(|at| cells_of(first, at)).map(|(head, ..)| head).collect();
-    let texts = who.len() + params.len();
-    let lines = rows.iter().flat_map(|row| {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let mut cells: Vec<String> = who.iter().map(|(_, of)| or_dash(of(row))).collect();
-        cells.extend(params.iter().map(|key| or_dash(row.param(key))));
-        let mut least_most = vec![String::new(); cells.len()];
-        for (_, text, spread) in all.clone().flat_map(|at| cells_of(row, at)) {
-            cells.push(text);
-            least_most.push(spread);
-        }
-        std::iter::once((cells, notes(row).join("; "))).chain(spread_line(least_most, row.runs.len()))
-    });
-    let mut head: Vec<&str> = who.iter().map(|(name, _)| *name).collect();
-    head.extend(&params);
-    head.extend(heads);
-    columns(&head, lines.collect(), texts)
+    let all = rows.first().map_or(0, |first| first.measures.len());
+    let cells = |row: &&Row| -> Vec<Shown> {
+        let who = who.iter().map(|(head, of)| maybe(head, of(row), |name| name));
+        let params = params.iter().map(|key| maybe(key, row.param(key), |value| value));
+        who.chain(params).chain((0..all).flat_map(|at| cells_of(row, at))).collect()
+    };
+    listing(rows, who.len() + params.len(), cells, |row| notes(row), |row| row.runs.len())
 }
 
 /// How each row of ours stands beside others of the same work, measure by measure, each in a sentence with its interval, or with what is
-/// missing for one. The same work: one bench, the same parameters and measures.
+/// missing for one. The same work: one bench, the same parameters, and what the page takes for it.
 pub fn ratios(rows: &[Row]) -> String {
-    let mut out = String::new();
-    for ours in rows.iter().filter(|row| row.subject.system == "barewire") {
-        let same = |other: &&Row| {
-            let (a, b) = (&ours.subject, &other.subject);
-            b.system != "barewire" && (a.bench, &a.params, a.idle_state) == (b.bench, &b.params, b.idle_state)
+    let (mut out, rows) = (String::new(), Known::all(rows));
+    for ours in rows.iter().filter(|known| known.row.subject.system == "barewire") {
+        let same = |other: &&Known<'_, Row>| {
+            let (a, b) = (&ours.row.subject, &other.row.subject);
+            b.system != "barewire" && (a.bench, &a.params) == (b.bench, &b.params) && ours.same_work(other)
         };
         for other in rows.iter().filter(same) {
-            let over = other.subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
+            let subject = &other.row.subject;
+            let over = subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
             // Of two measures of which one is the other's inverse the first is enough.
-            let told = ours.measures.iter().find_map(|m| Some((m, ours.standing(other, m)?)));
+            let told = ours.row.measures.iter().find_map(|m| Some((m, ours.row.standing(other.row, m)?)));
             if let Some((measure, standing)) = told {
-                let words = standing.words(&format!("{}{over}", other.subject.system));
-                let _ = writeln!(out, "{} is {words} by {}", ours.subject.title(), measure.words);
+                let words = standing.words(&format!("{}{over}{}", subject.system, ours.handicap(other)));
+                let _ = writeln!(out, "{} is {words} by {}", ours.row.subject.title(), measure.words);
             }
         }
     }
@@ -236,6 +307,18 @@ mod tests {
         theirs.void = Some("wrong".to_owned());
         let text = table(&[ours.clone(), theirs]);
         assert!(text.contains("VOID: wrong") && !text.contains("faster"), "{text}");
+        // A wire is no memory, and another state of the cores is another experiment.
+        let mut wire = Row::of(subject("other"), MEASURES, &runs(1e6));
+        wire.subject.over = Some("xdp".to_owned());
+        assert_eq!(ratios(&[ours.clone(), wire]), "");
+        let state = |mut row: Row, state| {
+            row.subject.idle_state = Some(state);
+            row
+        };
+        let other = Row::of(subject("other"), MEASURES, &runs(1e6));
+        let (warm, cold) = (crate::IdleState::Warm, crate::IdleState::Cold);
+        assert_eq!(ratios(&[state(ours.clone(), warm), state(other.clone(), cold)]), "");
+        assert!(ratios(&[state(ours.clone(), warm), state(other, warm)]).contains("times faster"));
         let few = Row::of(subject("other"), MEASURES, &runs(1e6)[..2]);
         assert!(ratios(&[ours, few]).contains("2 runs, too few for a verdict"));
         assert_eq!(table(&[]), "");

@@ -193,10 +193,9 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::driver::{RunCounts, RunResult};
+    use crate::messages::driver::RunResult;
     use crate::messages::{CellInfo, IdleState, MsgRow};
     use crate::messages::{MsgWorkload, SystemName};
-    use barewire_base::Duration;
     use barewire_measure::Histogram;
     use barewire_report::run::{Role, Run};
     use serde_json::json;
@@ -204,20 +203,8 @@ mod tests {
     /// Two runs of 30 round trips each.
     fn row(system: &str, window: u32, rate: Option<f64>) -> MsgRow {
         let run = |ns| {
-            let mut service = Histogram::new();
-            service.record_n(ns, 30);
-            RunResult {
-                response: rate.is_some().then(|| service.clone()),
-                send_lag: None,
-                service,
-                measured: Duration::from_secs(1),
-                counts: RunCounts { sends: 30, completed: 30, ..RunCounts::default() },
-                contention: Vec::new(),
-                settled: None,
-                answered: 0,
-                cpu: None,
-                begun: None,
-            }
+            let run = RunResult::of(ns, 30);
+            RunResult { response: rate.is_some().then(|| run.service.clone()), ..run }
         };
         let name = SystemName {
             system: system.to_owned(),

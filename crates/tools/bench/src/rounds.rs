@@ -3,6 +3,7 @@
 //! A figure of a row is the median of its runs, with the least and the most of them beside it. Samples of all runs together are for
 //! curves: in a closed loop a fast run has more samples than a slow one, and would count for more.
 
+use crate::error::{BenchError, go_on};
 use crate::render::latency;
 pub use barewire_report::compare::median;
 
@@ -10,6 +11,75 @@ pub use barewire_report::compare::median;
 pub(crate) fn turns(round: u32, systems: usize) -> impl Iterator<Item = usize> {
     let back = round % 2 == 1;
     (0..systems).map(move |at| if back { systems - 1 - at } else { at })
+}
+
+/// What came of one of those that took turns.
+pub(crate) struct Made<T> {
+    /// Its runs, each with its round.
+    pub(crate) runs: Vec<(u32, T)>,
+    /// In which run it failed and why, in words: what its row says. It was left out of later rounds.
+    pub(crate) broken_off: Option<String>,
+    /// The error.
+    pub(crate) failed: Option<BenchError>,
+}
+
+impl<T> Made<T> {
+    /// Its runs alone.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &T> {
+        self.runs.iter().map(|(_, run)| run)
+    }
+}
+
+/// Runs all of `titles` in turns, `rounds` times: whatever is measured goes through here. One that fails takes no other with it. `once` runs
+/// the one at this place in this round; nothing comes of one that cannot be run at all. When the process is
+/// [interrupted](crate::interrupt()), nothing more is run, and what that ends has not failed. `tell` hears what runs now, `keep` gets what
+/// there is after each round but the last: what ends this process then loses one round at most.
+pub(crate) fn in_turns<T>(
+    titles: &[String],
+    rounds: u32,
+    tell: &mut dyn FnMut(String),
+    once: &mut dyn FnMut(usize, u32) -> Result<Option<T>, BenchError>,
+    keep: &mut dyn FnMut(&[Made<T>]),
+) -> Vec<Made<T>> {
+    let none = |_: &String| Made { runs: Vec::new(), broken_off: None, failed: None };
+    let mut all: Vec<Made<T>> = titles.iter().map(none).collect();
+    for round in 0..rounds {
+        for at in turns(round, titles.len()) {
+            let one = &mut all[at];
+            if one.broken_off.is_some() {
+                continue;
+            }
+            if go_on().is_err() {
+                return all;
+            }
+            tell(format!("run {} of {rounds}: {}", round + 1, titles[at]));
+            match once(at, round) {
+                Ok(Some(made)) => one.runs.push((round, made)),
+                Ok(None) => {}
+                // What an interruption ends has not failed: the rounds before it count.
+                Err(_) if go_on().is_err() => {}
+                Err(error) => {
+                    one.broken_off = Some(format!("run {} of {rounds} failed: {error}", round + 1));
+                    one.failed = Some(error);
+                }
+            }
+        }
+        if round + 1 < rounds {
+            keep(&all);
+        }
+    }
+    all
+}
+
+/// Each of these words once, in the order in which they came.
+pub(crate) fn once_each<'a>(words: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for word in words {
+        if !once.contains(word) {
+            once.push(word.clone());
+        }
+    }
+    once
 }
 
 /// A percentile over runs: the median of theirs. `None` unless each run has enough samples for it by itself.
@@ -87,6 +157,30 @@ mod tests {
         let order = |round| turns(round, 3).collect::<Vec<_>>();
         assert_eq!([order(0), order(1), order(2)], [[0, 1, 2], [2, 1, 0], [0, 1, 2]]);
         assert_eq!(turns(1, 0).count(), 0);
+    }
+
+    #[test]
+    fn all_take_turns_and_one_that_fails_takes_no_other_with_it() {
+        let titles = ["A", "B", "C"].map(str::to_owned);
+        let (mut order, mut told, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+        let mut once = |at: usize, round: u32| {
+            order.push((round, at));
+            match (round, at) {
+                (1, 1) => Err(BenchError::Panicked("server")),
+                (_, 2) => Ok(None),
+                _ => Ok(Some(10 * round + at as u32)),
+            }
+        };
+        let mut keep =
+            |all: &[Made<u32>]| kept.push(all.iter().map(|one| one.runs.len()).collect::<Vec<_>>());
+        let all = in_turns(&titles, 3, &mut |line| told.push(line), &mut once, &mut keep);
+        let at: Vec<usize> = order.iter().map(|(_, at)| *at).collect();
+        assert_eq!(at, [0, 1, 2, 2, 1, 0, 0, 2], "forth, back, and without the one that failed");
+        assert_eq!(kept, [[1, 1, 0], [2, 1, 0]], "after each round but the last");
+        assert_eq!((told.len(), told[1].as_str()), (8, "run 1 of 3: B"));
+        assert_eq!(all[0].runs, [(0, 0), (1, 10), (2, 20)]);
+        assert_eq!(all[1].broken_off.as_deref(), Some("run 2 of 3 failed: the server thread panicked"));
+        assert!(all[1].failed.is_some() && all[0].failed.is_none() && all[2].each().count() == 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
-use crate::rounds::{Together, median};
+use crate::rounds::{Together, median, once_each};
 use crate::when::When;
 use barewire_measure::{ContentionReport, Histogram};
 use barewire_report::compare::{Method, Standing, standing};
@@ -399,18 +399,12 @@ impl Row {
                 }
             });
         }
-        let mut contention: Vec<String> = Vec::new();
-        for reason in runs.iter().flat_map(|run| &run.contention) {
-            if !contention.contains(reason) {
-                contention.push(reason.clone());
-            }
-        }
         Row {
             subject,
             measures,
             values,
             contended: each.iter().any(|run| run.contended),
-            contention,
+            contention: once_each(runs.iter().flat_map(|run| &run.contention)),
             notes: together.note().into_iter().collect(),
             missing: None,
             void: each.iter().find_map(|run| run.void.clone()),
@@ -493,6 +487,18 @@ impl Row {
     pub fn set(&mut self, key: &str, value: f64) {
         if let Some(at) = self.at(key) {
             self.values[at] = Value::Number(self.measures[at].rounded(value));
+        }
+    }
+
+    /// Sets the figure of the measure `key` of each run, and with it the row's, their median: what only another row's runs can say.
+    pub fn set_runs(&mut self, key: &str, of_runs: &[f64]) {
+        let Some(at) = self.at(key) else { return };
+        let measure = &self.measures[at];
+        for (run, value) in self.runs.iter_mut().zip(of_runs) {
+            run.values[at] = Value::Number(measure.rounded(*value));
+        }
+        if let Some(value) = median(of_runs.iter().copied()) {
+            self.set(key, value);
         }
     }
 
@@ -707,6 +713,14 @@ impl BenchRow for Row {
 
     fn histograms(&self) -> &Histograms {
         &self.histograms
+    }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
     }
 }
 

@@ -4,12 +4,16 @@
 //! meantime meets all of them alike. Out come [`Row`]s. After each round the rows so far are handed to whoever keeps them: what ends
 //! this process then loses one round at most.
 
+use crate::awake::Switches;
 use crate::error::{BenchError, go_on};
-use crate::rounds::turns;
+use crate::rounds::{Made, in_turns};
 use crate::row::{Measure, Measured, Row, Subject};
 use barewire_base::Duration;
 use barewire_lab::Namespace;
 use barewire_measure::pin_to_core;
+use std::cell::RefCell;
+use std::io;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -79,56 +83,63 @@ pub fn interleave(
     tell: &mut dyn FnMut(String),
     keep: &mut dyn FnMut(&[Row]),
 ) -> Outcome {
-    let mut results: Vec<(Vec<Vec<Measured>>, Option<String>)> =
-        workloads.iter().map(|_| (Vec::new(), None)).collect();
-    let mut failures = Vec::new();
-    'rounds: for round in 0..runs {
-        for at in turns(round, workloads.len()) {
-            let (workload, (made, broken_off)) = (&mut workloads[at], &mut results[at]);
-            if broken_off.is_some() {
-                continue;
-            }
-            if go_on().is_err() {
-                failures.push(BenchError::Interrupted);
-                break 'rounds;
-            }
-            tell(format!("run {} of {runs}: {}", round + 1, workload.title()));
-            let measured = workload.set_up(round).and_then(|()| workload.slice(round));
-            workload.take_down();
-            match measured {
-                Ok(measured) => made.push(measured),
-                // What an interruption ends has not failed: the rounds before it count.
-                Err(_) if go_on().is_err() => {}
-                Err(error) => {
-                    *broken_off = Some(format!("run {} of {runs} failed: {error}", round + 1));
-                    failures.push(error);
-                }
-            }
-        }
-        if round + 1 < runs {
-            keep(&rows_of(workloads, &results));
-        }
-    }
-    (rows_of(workloads, &results), failures)
+    let titles: Vec<String> = workloads.iter().map(|workload| workload.title()).collect();
+    let workloads = RefCell::new(workloads);
+    let mut once = |at: usize, round: u32| {
+        let workload = &mut workloads.borrow_mut()[at];
+        let measured = workload.set_up(round).and_then(|()| workload.slice(round));
+        workload.take_down();
+        measured.map(Some)
+    };
+    let made = in_turns(&titles, runs, tell, &mut once, &mut |all| keep(&rows_of(&workloads.borrow(), all)));
+    let rows = rows_of(&workloads.borrow(), &made);
+    let failed = made.into_iter().filter_map(|one| one.failed);
+    (rows, failed.chain(go_on().err()).collect())
 }
 
-fn rows_of(
-    workloads: &[Box<dyn Workload + '_>],
-    results: &[(Vec<Vec<Measured>>, Option<String>)],
-) -> Vec<Row> {
+fn rows_of(workloads: &[Box<dyn Workload + '_>], made: &[Made<Vec<Measured>>]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (workload, (made, broken_off)) in
-        workloads.iter().zip(results).filter(|(_, (made, _))| !made.is_empty())
-    {
+    for (workload, made) in workloads.iter().zip(made).filter(|(_, made)| !made.runs.is_empty()) {
         for (at, subject) in workload.subjects().into_iter().enumerate() {
-            let runs: Vec<Measured> = made.iter().filter_map(|run| run.get(at).cloned()).collect();
+            let runs: Vec<Measured> = made.each().filter_map(|run| run.get(at).cloned()).collect();
             let mut row = Row::of(subject, workload.measures(), &runs);
-            row.broken_off.clone_from(broken_off);
+            row.broken_off.clone_from(&made.broken_off);
             workload.judge(&mut row);
             rows.push(row);
         }
     }
     rows
+}
+
+/// Pins this thread, gives it exact timers, runs `body` and tells how often the thread was switched out involuntarily.
+pub(crate) fn watched<T>(core: Option<usize>, body: impl FnOnce() -> T) -> io::Result<(T, Option<u64>)> {
+    if let Some(core) = core {
+        pin_to_core(core)?;
+    }
+    // An open loop that sleeps until its next send would oversleep by the default slack of 50 us.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let before = involuntary_switches();
+    let out = body();
+    Ok((out, before.zip(involuntary_switches()).map(|(before, after)| after.saturating_sub(before))))
+}
+
+fn involuntary_switches() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
+/// Runs `body` as [`watched`] does, in a thread of its own: pinning it must not pin the caller.
+pub(crate) fn one_end<T: Send>(
+    core: Option<usize>,
+    body: impl FnOnce() -> Result<T, BenchError> + Send,
+) -> Result<(T, Switches<'static>), BenchError> {
+    let ended = std::thread::scope(|scope| scope.spawn(|| watched(core, body)).join());
+    let (made, switches) = ended.map_err(|_| BenchError::Panicked("client"))?.map_err(pinning(core))?;
+    Ok((made?, ("client", switches)))
+}
+
+fn pinning(core: Option<usize>) -> impl FnOnce(io::Error) -> BenchError {
+    BenchError::io(format!("pinning to core {}", core.unwrap_or_default()))
 }
 
 /// What a server hears from [`two_ends`], and says to it.
@@ -147,10 +158,25 @@ impl Stop<'_> {
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Acquire)
     }
+
+    /// Set when it has.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        self.asked
+    }
 }
 
-/// Runs a client and a server, each in a thread of its own: pinned where `cores` (client's, server's) says so, in the namespaces of `hosts`
-/// where there are some. The client begins when the server is [ready](Stop::ready); the server ends when it is [asked](Stop::asked) to.
+/// What came of both ends.
+pub struct Both<S, C> {
+    /// Of the server.
+    pub server: S,
+    /// Of the client.
+    pub client: C,
+    pub(crate) switches: [Switches<'static>; 2],
+}
+
+/// Runs a client and a server, each in a thread of its own with exact timers: pinned where `cores` (client's, server's) says so, in the
+/// namespaces of `hosts` where there are some. The client begins when the server is [ready](Stop::ready); the server ends when it is
+/// [asked](Stop::asked) to.
 ///
 /// # Errors
 /// The server's first, as a client whose server did not start has nothing to say.
@@ -159,17 +185,19 @@ pub fn two_ends<C: Send, S: Send>(
     cores: Option<(usize, usize)>,
     client: impl FnOnce() -> Result<C, BenchError> + Send,
     server: impl FnOnce(Stop<'_>) -> Result<S, BenchError> + Send,
-) -> Result<(S, C), BenchError> {
+) -> Result<Both<S, C>, BenchError> {
     let (asked, (ready, is_ready)) = (AtomicBool::new(false), mpsc::channel());
     let stop = Stop { asked: &asked, ready };
-    let pin = |core: Option<usize>| match core {
-        Some(core) => pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}"))),
-        None => Ok(()),
+    let serving = move || {
+        let core = cores.map(|cores| cores.1);
+        let (served, switches) = watched(core, || server(stop)).map_err(pinning(core))?;
+        Ok::<_, BenchError>((served?, switches))
     };
-    let serving = move || pin(cores.map(|cores| cores.1)).and_then(|()| server(stop));
-    let asking = move || -> Result<Option<C>, BenchError> {
-        pin(cores.map(|cores| cores.0))?;
-        is_ready.recv().ok().map(|()| client()).transpose()
+    let asking = move || {
+        let core = cores.map(|cores| cores.0);
+        let asked = || is_ready.recv().ok().map(|()| client()).transpose();
+        let (asked, switches) = watched(core, asked).map_err(pinning(core))?;
+        Ok::<_, BenchError>((asked?, switches))
     };
     std::thread::scope(|scope| {
         let server = scope.spawn(move || match hosts {
@@ -182,12 +210,11 @@ pub fn two_ends<C: Send, S: Send>(
         });
         let client = client.join();
         asked.store(true, Ordering::Release);
-        let server = server.join().map_err(|_| BenchError::Panicked("server"))??;
-        let client = client.map_err(|_| BenchError::Panicked("client"))??;
-        Ok((
-            server,
-            client.ok_or_else(|| BenchError::Plan("the server ended before it was ready".to_owned()))?,
-        ))
+        let (server, of_server) = server.join().map_err(|_| BenchError::Panicked("server"))??;
+        let (client, of_client) = client.map_err(|_| BenchError::Panicked("client"))??;
+        let early = || BenchError::Plan("the server ended before it was ready".to_owned());
+        let switches = [("client", of_client), ("server", of_server)];
+        Ok(Both { server, client: client.ok_or_else(early)?, switches })
     })
 }
 
@@ -195,7 +222,6 @@ pub fn two_ends<C: Send, S: Send>(
 mod tests {
     use super::*;
     use crate::row::tests::{MEASURES, run, subject};
-    use std::cell::RefCell;
 
     struct Fake<'a> {
         name: &'static str,

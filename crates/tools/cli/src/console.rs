@@ -195,6 +195,11 @@ pub fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Text of others that cannot do anything to a terminal.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

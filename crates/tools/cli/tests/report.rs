@@ -24,7 +24,8 @@ impl Folder {
     /// A document with one row of connections for each of `rates`, five runs each.
     fn document(&self, name: &str, rates: &[f64], more: Value) -> String {
         let rows: Vec<Value> = (1..).zip(rates).map(|(threads, rate)| row(threads, *rate)).collect();
-        let mut document = json!({ "schema": 1, "fingerprint": {}, "rows": rows });
+        let mut document =
+            json!({ "schema": 1, "fingerprint": { "machine": { "cpu_model": "one" } }, "rows": rows });
         document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         fs::write(self.0.join(name), document.to_string()).unwrap();
         self.path(name)

@@ -130,7 +130,7 @@ fn every_cell_and_run_is_a_jobset_that_fits_the_schema() {
     for options in [K8sOptions::default(), full] {
         let all = manifests(&plan(TWO_ROLES), &options).unwrap();
         let names: Vec<&str> = all.iter().map(|set| set["metadata"]["name"].as_str().unwrap()).collect();
-        assert_eq!(names, ["rc-threads-c0-r1", "rc-threads-c1-r1", "rc-threads-c0-r2", "rc-threads-c1-r2"]);
+        assert_eq!(names, ["rc-threads-c0-r1", "rc-threads-c1-r1", "rc-threads-c1-r2", "rc-threads-c0-r2"]);
         let suspended: Vec<&Value> = all.iter().map(|set| &set["spec"]["suspend"]).collect();
         assert_eq!(suspended, [&json!(false), &json!(true), &json!(true), &json!(true)]);
         for set in &all {

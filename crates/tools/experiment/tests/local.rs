@@ -42,7 +42,7 @@ command = ["sh", "-c", """echo noise; printf '{{"rate_per_s": {threads}{run}, "o
     let outcome = done.ok();
     assert!(!outcome.failed() && outcome.rows == 2, "{outcome:?}");
     let order: Vec<String> = done.told.progress.iter().map(|p| format!("{} {}", p.run, p.cell)).collect();
-    assert_eq!(order, ["1 threads 1", "1 threads 2", "2 threads 1", "2 threads 2"]);
+    assert_eq!(order, ["1 threads 1", "1 threads 2", "2 threads 2", "2 threads 1"]);
     let run = done.run();
     let rates = |i: usize| {
         let runs = run.records[i].row["runs"].as_array().unwrap();

@@ -229,6 +229,41 @@ fn the_gate_fails_on_what_was_lost() {
     assert!(c.gate().lost.is_empty() && c.gate().passes(), "{:?}", c.gate().lost);
 }
 
+/// What was answered of a load that was too much was answered soon: that is no gain.
+#[test]
+fn a_row_that_became_overloaded_is_lost_and_not_faster() {
+    let dir = tempfile::tempdir().unwrap();
+    let a = run(dir.path(), "a", &[("x", &BASE), ("y", &BASE)]);
+    let mut b = run(dir.path(), "b", &[("x", &times(0.5)), ("y", &BASE)]);
+    b.records[0].row.insert("overloaded".into(), json!("12 % were never sent"));
+    let c = compare(&[&a], &[&b], Method::default());
+    let median = of(&c, "x", "rtt_ns.p50");
+    assert_eq!(median.verdict, Verdict::Unknown, "{median:?}");
+    assert!(median.notes[0].starts_with("B is overloaded, and its times leave out"), "{median:?}");
+    assert_eq!(median.lost.as_deref(), Some("overloaded in B only: 12 % were never sent"));
+    assert!(!c.gate().passes());
+    // What both carried of it can be compared.
+    let both = compare(&[&b], &[&b], Method::default());
+    assert_eq!(of(&both, "x", "rate_per_s").verdict, Verdict::WithinNoise);
+    assert!(both.gate().lost.is_empty());
+}
+
+#[test]
+fn runs_of_machines_that_are_not_told_are_not_known_to_be_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut a, mut b) = (run(dir.path(), "a", &[("x", &BASE)]), run(dir.path(), "b", &[("x", &times(2.0))]));
+    a.manifest.fingerprint = json!(null);
+    b.manifest.fingerprint = json!(null);
+    let c = compare(&[&a], &[&b], Method::default());
+    let row = of(&c, "x", "rtt_ns.p50");
+    assert_eq!(
+        (row.verdict, &row.notes[..]),
+        (Verdict::Unknown, &["on what machine it was measured is not told".to_owned()][..])
+    );
+    let method = Method { across_machines: true, ..Method::default() };
+    assert_eq!(of(&compare(&[&a], &[&b], method), "x", "rtt_ns.p50").verdict, Verdict::Slower);
+}
+
 /// One row of a connection repeats three published tables, and is one row.
 #[test]
 fn a_row_in_several_tables_is_judged_once() {

@@ -9,7 +9,7 @@ use barewire_report::html::page;
 use barewire_report::import;
 use barewire_report::published::{self, table, tables};
 use barewire_report::report::{Options, Report, Source};
-use barewire_report::run::{HardwareClass, Record, Run, RunWriter};
+use barewire_report::run::{HardwareClass, Record, Role, Run, RunWriter};
 use barewire_report::text;
 use sample::{HOSTILE, START_MS, full, row, start};
 use serde_json::json;
@@ -167,6 +167,85 @@ fn a_verdict_needs_repetitions_and_a_baseline_that_ran_beside() {
     for (name, key) in [("d", "void"), ("e", "recorded"), ("f", "no_baseline")] {
         assert_eq!(beside(name, &four, json!({ "system": "bmv2", key: "why" }), &slower), none, "{key}");
     }
+}
+
+/// Every sentence that the page has beside a row of ours.
+fn sentences(run: &Run) -> Vec<String> {
+    let report = Report::of(&[run], &Options { all_published: false, ..Options::default() });
+    report
+        .tables
+        .iter()
+        .flat_map(|t| &t.groups)
+        .flat_map(|g| &g.rows)
+        .flat_map(|r| r.beside.clone())
+        .collect()
+}
+
+#[test]
+fn other_work_is_set_beside_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = |label: &str, figure: &str, rows: &[serde_json::Value]| {
+        let mut writer = RunWriter::create(dir.path(), &start(label)).unwrap();
+        for value in rows {
+            let mut value = value.clone();
+            value[figure] = json!(5.0);
+            value["runs"] = (0..5).map(|_| json!({ figure: 5.0 })).collect();
+            let role = if value["system"] == "barewire" { Role::Measured } else { Role::Baseline };
+            writer.add(Record { role, ..Record::new("x", "own", row(value)) }, &[]).unwrap();
+        }
+        sentences(&Run::open(&writer.finish(START_MS).unwrap()).unwrap())
+    };
+    let engine = |system: &str, over: &str| json!({ "system": system, "over": over, "program": "simple_router", "size": 64 });
+    // A ring in a cache is no file.
+    let rows = [engine("barewire", "mem"), engine("barewire", "pcap"), engine("bmv2", "pcap")];
+    let said = count("files", "rate_pps", &rows);
+    assert!(said.len() == 1 && said[0].contains("bmv2 over pcap"), "{said:?}");
+    // Who only opens did half of the work.
+    let connections = |system: &str, teardown: bool| {
+        let over = if system == "barewire" { "xdp" } else { "veth" };
+        json!({ "system": system, "over": over, "window": 1, "teardown": teardown })
+    };
+    let rows =
+        [connections("barewire", true), connections("barewire", false), connections("kernel-tcp", true)];
+    assert_eq!(count("teardown", "connections_per_s", &rows).len(), 1);
+    // Without wires and over them: each with its own.
+    let over = |system: &str, over: &str| json!({ "system": system, "over": over, "window": 1 });
+    let rows = [
+        over("barewire", "mem"),
+        over("barewire", "xdp"),
+        over("kernel-tcp", "loopback"),
+        over("kernel-tcp", "veth"),
+    ];
+    let said = count("wires", "connections_per_s", &rows);
+    assert!(
+        said.len() == 2 && said[0].contains("by system calls") && !said[1].contains("by system calls"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn an_overloaded_row_is_neither_judged_nor_a_judge() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = |label: &str, overloaded: [Option<&str>; 2]| {
+        let mut writer = RunWriter::create(dir.path(), &start(label)).unwrap();
+        for (system, role, why) in
+            [("barewire", Role::Measured, overloaded[0]), ("kernel-tcp", Role::Baseline, overloaded[1])]
+        {
+            let runs: Vec<_> =
+                (0..5).map(|_| json!({ "p50_ns": 1_000, "response": { "p50": 2_000 } })).collect();
+            let value = json!({ "system": system, "loop": "open", "offered_per_s": 1e4, "samples": 50_000, "runs": runs,
+                "service_ns": { "p50": 1_000 }, "response_ns": { "p50": 2_000 }, "overloaded": why });
+            writer.add(Record { role, ..Record::new("m", "msg", row(value)) }, &[]).unwrap();
+        }
+        sentences(&Run::open(&writer.finish(START_MS).unwrap()).unwrap())
+    };
+    let said = count("both", [None, None]);
+    assert!(
+        said.len() == 1 && said[0].contains("within noise") && said[0].contains("response p50"),
+        "{said:?}"
+    );
+    assert_eq!(count("ours", [Some("3 % were never sent"), None]), [""; 0]);
+    assert_eq!(count("theirs", [None, Some("3 % were never sent")]), [""; 0]);
 }
 
 #[test]
@@ -579,6 +658,17 @@ fn what_a_row_costs_and_that_it_was_overloaded_is_told_and_drawn() {
         "30.0 us (20.0 us..50.0 us in 3)",
     ];
     assert_eq!([shown(0), shown(1), shown(2)], expected);
+    assert!(ours.badges.iter().all(|b| !b.why.contains("of all runs together")), "{:?}", ours.badges);
+    let mut thin = run.clone();
+    let last = thin.records.len() - 1;
+    for each in thin.records[last].row["runs"].as_array_mut().unwrap() {
+        each["p99_9_ns"] = json!(null);
+    }
+    let thin = Report::of(&[&thin], &Options { all_published: false, ..Options::default() });
+    let rows =
+        thin.tables.iter().filter(|t| t.table_id == "machnet").flat_map(|t| &t.groups).flat_map(|g| &g.rows);
+    let said: Vec<&str> = rows.flat_map(|r| &r.badges).map(|b| b.why.as_str()).collect();
+    assert!(said.iter().any(|why| why.starts_with("round trip p99.9: of all runs together")), "{said:?}");
     let marks =
         |row: usize| of("msg").groups[0].rows[row].badges.iter().map(|b| b.text.as_str()).collect::<Vec<_>>();
     assert!(marks(0).contains(&"1.9 cores busy") && !marks(0).contains(&"overloaded"), "{:?}", marks(0));

@@ -17,7 +17,7 @@ use crate::error::BenchError;
 use crate::messages::IdleState;
 use crate::messages::daemon::{DaemonProcess, Folder, MEM_IPS, next_run};
 use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
-use crate::run::{Workload, two_ends};
+use crate::run::{Both, Workload, two_ends};
 use barewire_base::Duration;
 use barewire_engine::{IdleStrategy, target_on};
 use barewire_lab::{LinkConfig, Namespace, TwoHosts, TwoHostsConfig};
@@ -240,7 +240,7 @@ impl BindingWorkload {
         }
     }
 
-    fn run(&self) -> Result<Times, BenchError> {
+    fn run(&self) -> Result<Both<(), Times>, BenchError> {
         let run = next_run();
         let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
         let daemons = match self.carrier {
@@ -267,21 +267,20 @@ impl BindingWorkload {
         let tell = |own: u16| {
             let _ = port.set(own);
         };
-        let ((), times) = match &self.program {
+        match &self.program {
             Some(program) => two_ends(
                 hosts,
                 cores,
                 || program.run(&job, where_to()?, socket(0), &folder.0),
                 |stop| program.serve(&job, socket(1), &folder.0, tell, &stop),
-            )?,
+            ),
             None => two_ends(
                 hosts,
                 cores,
                 || rust::run(&job, where_to()?, socket(0)),
                 |stop| rust::serve(&job, socket(1), tell, &stop),
-            )?,
-        };
-        Ok(times)
+            ),
+        }
     }
 }
 
@@ -342,27 +341,25 @@ pub fn missing(language: Language, carrier: Carrier, window: u32, asked: &Settin
     Row::missing(subject(language, carrier, window, asked), MEASURES, why)
 }
 
-/// Puts each row beside Rust's of the same carrier and window, and all but TCP's beside the language's own TCP.
+/// Puts each row beside Rust's of the same carrier and window, and all but TCP's beside the language's own TCP: run by run, as those of one
+/// round shared a moment of the machine.
 pub fn compare(rows: &mut [Row]) {
     let key = |row: &Row| (row.subject.system.clone(), row.param("language"), row.param("window"));
-    let medians: Vec<_> = rows
-        .iter()
-        .filter(|row| row.is_usable())
-        .filter_map(|row| Some((key(row), row.number("rtt_ns")?)))
-        .collect();
+    let medians: Vec<_> =
+        rows.iter().filter(|row| row.is_usable()).map(|row| (key(row), row.of_runs("rtt_ns"))).collect();
     for row in rows.iter_mut().filter(|row| row.is_usable()) {
         let (system, language, window) = key(row);
-        let of = |system: &str, language: Option<&str>| {
+        let own = row.of_runs("rtt_ns");
+        let beside = |system: &str, language: Option<&str>| -> Vec<f64> {
             let wanted = (system.to_owned(), language.map(str::to_owned), window.clone());
-            medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| *ns)
+            let of = medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| ns);
+            of.into_iter().flatten().zip(&own).map(|(of, own)| own / of).collect()
         };
-        let Some(own) = row.number("rtt_ns") else { continue };
-        if let Some(rust) = of(&system, Some(Language::Rust.word())) {
-            row.set("p50_to_rust", own / rust);
-        }
-        if let Some(tcp) = of("kernel-tcp", language.as_deref()).filter(|_| system != "kernel-tcp") {
-            row.set("p50_to_tcp", own / tcp);
-        }
+        let to_rust = beside(&system, Some(Language::Rust.word()));
+        let to_tcp =
+            if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
+        row.set_runs("p50_to_rust", &to_rust);
+        row.set_runs("p50_to_tcp", &to_tcp);
     }
 }
 
@@ -396,11 +393,11 @@ impl Workload for BindingWorkload {
 
     fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
         let cores: Vec<usize> = self.asked.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = settle(self.asked.idle_state, &cores)?;
+        let awake = settle(self.asked.idle_state, &cores)?;
         let watch = Contention::start();
-        let times = self.run()?;
+        let Both { client: times, switches, .. } = self.run()?;
         let samples = times.round_trips.samples();
-        let mut measured = Measured::default().watched(&watch.finish());
+        let mut measured = Measured::default().watched(&awake.judged(watch.finish(), &switches));
         if samples == 0 {
             measured.void = Some("no response arrived in the measured time".to_owned());
         } else {

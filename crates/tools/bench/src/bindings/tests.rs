@@ -16,10 +16,30 @@ fn asked() -> Settings {
 }
 
 fn row(language: Language, carrier: Carrier, ns: u64) -> Row {
-    let mut round_trips = Histogram::new();
-    round_trips.record_n(ns, 1_000);
-    let measured = Measured::default().spans("rtt_ns", round_trips).number("rate_per_s", 1.0);
-    Row::of(subject(language, carrier, 1, &asked()), MEASURES, &[measured])
+    rows_of(language, carrier, &[ns])
+}
+
+fn rows_of(language: Language, carrier: Carrier, of_runs: &[u64]) -> Row {
+    let measured = of_runs.iter().map(|ns| {
+        let mut round_trips = Histogram::new();
+        round_trips.record_n(*ns, 1_000);
+        Measured::default().spans("rtt_ns", round_trips).number("rate_per_s", 1.0)
+    });
+    Row::of(subject(language, carrier, 1, &asked()), MEASURES, &measured.collect::<Vec<_>>())
+}
+
+/// A ratio without its range says more than was seen.
+#[test]
+fn ratios_have_the_least_and_the_most_of_the_runs() {
+    let mut rows = vec![
+        rows_of(Language::Rust, Carrier::Barewire, &[10_000, 20_000, 10_000]),
+        rows_of(Language::Rust, Carrier::Tcp, &[20_000, 20_000, 40_000]),
+    ];
+    compare(&mut rows);
+    let of_runs = rows[0].of_runs("p50_to_tcp");
+    assert_eq!((rows[0].number("p50_to_tcp"), of_runs), (Some(0.5), vec![0.5, 1.0, 0.25]));
+    let text = crate::render::table(&rows);
+    assert!(text.contains("0.25..1.00"), "{text}");
 }
 
 #[test]

@@ -4,7 +4,6 @@
 //! not named), the exchange's schema and cargo. What is missing is said in the row.
 
 use crate::error::BenchError;
-use crate::rounds::median;
 use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
 use crate::run::{Workload, interleave};
 use barewire_base::Duration;
@@ -223,9 +222,8 @@ pub fn measure(
     for pair in rows.chunks_exact_mut(2) {
         let [ours, theirs] = pair else { continue };
         let ratios = theirs.of_runs("ns_per_message").into_iter().zip(ours.of_runs("ns_per_message"));
-        if let Some(ratio) = median(ratios.map(|(theirs, ours)| theirs / ours)) {
-            theirs.set("ours_is_times_faster", ratio);
-        }
+        let ratios: Vec<f64> = ratios.map(|(theirs, ours)| theirs / ours).collect();
+        theirs.set_runs("ours_is_times_faster", &ratios);
     }
     match failures.pop() {
         Some(error) if rows.is_empty() => Err(error),

@@ -166,8 +166,8 @@ impl Request {
     }
 
     /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
-    /// and its rows say so.
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> run::Outcome {
+    /// and its rows say so. `keep` gets the rows so far after each round.
+    pub fn run(&self, progress: &mut dyn FnMut(String), keep: &mut dyn FnMut(&[Row])) -> run::Outcome {
         let hosts = self.check().and_then(|()| {
             let needed = self.cells().iter().any(|cell| cell.engine.needs_hosts());
             needed.then(live::hosts).transpose()
@@ -175,7 +175,7 @@ impl Request {
         match hosts {
             Ok(hosts) => {
                 let mut all = self.workloads(hosts.as_ref(), clock_cost().median_ns);
-                run::interleave(&mut all, self.runs, progress, &mut |_| {})
+                run::interleave(&mut all, self.runs, progress, keep)
             }
             Err(error) => (Vec::new(), vec![error]),
         }
@@ -262,7 +262,7 @@ impl run::Workload for Arrivals<'_> {
         // The sender polls, and so does an engine that never sleeps: their cores need nobody who keeps them awake.
         let engine: Vec<usize> = asked.cores.map_or(vec![], |(_, engine)| vec![engine]);
         let asleep = cell.state == IdleState::Cold || cell.engine.sleeps();
-        let _awake = asleep.then(|| settle(cell.state, &engine)).transpose()?;
+        let awake = asleep.then(|| settle(cell.state, &engine)).transpose()?;
         let result = match self.hosts {
             None => self.in_memory(&traffic)?,
             Some(hosts) => live::run(
@@ -280,6 +280,10 @@ impl run::Workload for Arrivals<'_> {
             )?,
         };
         self.notes.extend(result.drops.iter().map(|(name, count)| format!("{name} {count}")));
+        let contention = match &awake {
+            Some(awake) => awake.judged(result.contention.clone(), &[]),
+            None => result.contention.clone(),
+        };
         let spans = &result.spans;
         self.source = spans.source.map(|source| source.as_str()).or(self.source);
         let unused = (result.lost() == 0 && spans.dropped > 0)
@@ -292,7 +296,7 @@ impl run::Workload for Arrivals<'_> {
                 .number("lost", result.lost() as f64)
                 .number("sent_pps", result.sent_pps)
                 .number("mean_bytes", traffic.mean_bytes())
-                .watched(&result.contention);
+                .watched(&contention);
             if let Some(median) = histogram.quantile(0.5).value() {
                 measured = measured.number("median_ns", median as f64);
             }
@@ -370,7 +374,7 @@ mod tests {
     #[test]
     fn memory_gives_a_row_for_each_pace_and_callback() {
         let mut told = 0;
-        let (rows, failures) = request().run(&mut |_| told += 1);
+        let (rows, failures) = request().run(&mut |_| told += 1, &mut |_| {});
         assert!(failures.is_empty(), "{failures:?}");
         // Two workloads, two gaps, two callbacks; nobody stamps in memory.
         assert_eq!((rows.len(), told), (8, 16));
@@ -393,7 +397,7 @@ mod tests {
     #[test]
     fn a_row_has_the_keys_that_scripts_read() {
         let one = Request { bases: vec![Base::App], whats: vec![What::Book], ..request() };
-        let (rows, _) = one.run(&mut |_| {});
+        let (rows, _) = one.run(&mut |_| {}, &mut |_| {});
         let json = serde_json::to_value(&rows[0]).unwrap();
         for key in [
             "system",

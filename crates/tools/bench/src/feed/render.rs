@@ -1,7 +1,7 @@
 //! Rows about the feed handler as text.
 
 use super::row::{MEASURES, is_stamped};
-use crate::render::{columns, rate, spread_line};
+use crate::render::{listing, plain, rate};
 use crate::rounds::spread;
 use crate::row::Row;
 use barewire_measure::samples_needed;
@@ -41,40 +41,40 @@ pub fn sent(row: &Row) -> String {
     rate(row.number("sent_pps").unwrap_or_default())
 }
 
-/// The statistics, each with the share whose samples it needs.
-const STATISTICS: [(&str, f64); 7] = [
-    ("min", 0.5),
-    ("median", 0.5),
-    ("mean", 0.5),
-    ("p95", 0.95),
-    ("p99", 0.99),
-    ("p99_9", 0.999),
-    ("max", 0.5),
+/// The statistics by their heads, each with the share whose samples it needs.
+const STATISTICS: [(&str, &str, f64); 7] = [
+    ("min us", "min", 0.5),
+    ("median", "median", 0.5),
+    ("mean", "mean", 0.5),
+    ("95 %", "p95", 0.95),
+    ("99 %", "p99", 0.99),
+    ("99.9 %", "p99_9", 0.999),
+    ("max", "max", 0.5),
 ];
 
 /// The table of rows: medians of their runs, and under each row between which values the runs were.
 pub fn text_table(rows: &[Row]) -> String {
-    let lines = rows.iter().flat_map(|row| {
-        let param = |key: &str| row.param(key).unwrap_or_default();
-        let mut cells = vec![row.subject.engine.clone().unwrap_or_default()];
-        cells.extend(["points", "what", "workload", "lines"].map(param));
-        cells.extend([row.word("stamp_source").unwrap_or_default().to_owned(), param("gap_us")]);
-        let mut least_most = vec![String::new(); cells.len()];
-        for (stat, q) in STATISTICS {
-            cells.push(micros(row, stat, q));
+    let cells = |row: &Row| {
+        let param = |head, key: &str| plain(head, row.param(key).unwrap_or_default());
+        let mut cells = vec![
+            plain("engine", row.subject.engine.as_deref().unwrap_or_default()),
+            param("points", "points"),
+            param("callback", "what"),
+            param("packets", "workload"),
+            param("lines", "lines"),
+            plain("stamp", row.word("stamp_source").unwrap_or_default()),
+            param("gap us", "gap_us"),
+        ];
+        cells.extend(STATISTICS.map(|(head, stat, q)| {
             // Of all runs: no run's is between others.
             let of_all = ["min", "max"].contains(&stat);
-            least_most.push(if of_all { String::new() } else { micros_spread(row, stat) });
-        }
-        cells.extend([row.samples().unwrap_or_default().to_string(), sent(row)]);
-        least_most.extend([String::new(), spread(row.of_runs("sent_pps"), rate)]);
-        std::iter::once((cells, notes(row).join("; "))).chain(spread_line(least_most, row.runs.len()))
-    });
-    let head = [
-        "engine", "points", "callback", "packets", "lines", "stamp", "gap us", "min us", "median", "mean",
-        "95 %", "99 %", "99.9 %", "max", "samples", "sent/s",
-    ];
-    columns(&head, lines.collect(), 6) + &ratios(rows)
+            (head, micros(row, stat, q), if of_all { String::new() } else { micros_spread(row, stat) })
+        }));
+        cells.push(plain("samples", row.samples().unwrap_or_default()));
+        cells.push(("sent/s", sent(row), spread(row.of_runs("sent_pps"), rate)));
+        cells
+    };
+    listing(rows, 6, cells, notes, |row| row.runs.len()) + &ratios(rows)
 }
 
 /// How one engine stands beside the socket that sleeps, and what gaps cost, each in a sentence with its interval, or with what is missing
@@ -91,25 +91,31 @@ pub fn ratios(rows: &[Row]) -> String {
     };
     let about =
         |row: &Row| format!("{} {}, {}", param(row, "points"), param(row, "what"), param(row, "workload"));
+    // A receiver that sleeps is measured on cores that sleep, too, and most of its time is their waking up then.
+    let state = |row: &Row| row.subject.idle_state.map_or_else(String::new, |s| format!(", {}", s.word()));
+    let same_state = |a: &Row, b: &Row| a.subject.idle_state == b.subject.idle_state;
     let engine = |row: &Row| row.subject.engine.clone().unwrap_or_default();
     for plain in rows.iter().filter(|row| engine(row) == "socket" && is_stamped(row)) {
-        let same = |row: &&Row| engine(row) != "socket" && row.subject.params == plain.subject.params;
+        let same = |row: &&Row| {
+            engine(row) != "socket" && row.subject.params == plain.subject.params && same_state(row, plain)
+        };
         for other in rows.iter().filter(same) {
             if let Some(words) = words(other, plain, "socket") {
-                let (engine, about, pace) = (engine(other), about(plain), pace(plain));
-                let _ = writeln!(out, "{engine} is {words} by the median ({about}, {pace})");
+                let (engine, about, pace, state) = (engine(other), about(plain), pace(plain), state(plain));
+                let _ = writeln!(out, "{engine} is {words} by the median ({about}, {pace}{state})");
             }
         }
     }
     for fast in rows.iter().filter(|row| param(row, "gap_us") == "0") {
         let same = |slow: &&Row| {
             let mut all = slow.subject.params.iter().zip(&fast.subject.params);
-            engine(slow) == engine(fast) && all.all(|(a, b)| a == b || a.key == "gap_us")
+            let same_params = all.all(|(a, b)| a == b || a.key == "gap_us");
+            engine(slow) == engine(fast) && same_params && same_state(slow, fast)
         };
         for slow in rows.iter().filter(|row| param(row, "gap_us") != "0").filter(same) {
             if let Some(words) = words(slow, fast, "back to back") {
-                let (engine, pace, about) = (engine(fast), pace(slow), about(fast));
-                let _ = writeln!(out, "{engine} with {pace} is {words} by the median ({about})");
+                let (engine, pace, about, state) = (engine(fast), pace(slow), about(fast), state(fast));
+                let _ = writeln!(out, "{engine} with {pace} is {words} by the median ({about}{state})");
             }
         }
     }
@@ -185,6 +191,27 @@ pub(crate) mod tests {
         let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
         assert!(text.contains(") of socket (3 runs, too few for a verdict)"), "{text}");
         assert_eq!(shown(12_610.0), "12.610");
+    }
+
+    /// Waking a core takes longer than all else: who slept through it stands beside nobody who did not.
+    #[test]
+    fn only_rows_of_one_state_of_the_cores_are_compared() {
+        use crate::messages::IdleState::{Cold, Warm};
+        let of = |engine: &str, state, gap_us, median| {
+            let mut row = row(engine, Base::Stamp, gap_us, median);
+            row.subject.idle_state = Some(state);
+            row
+        };
+        let rows = [
+            of("socket", Cold, 5000, 60_000),
+            of("socket", Warm, 5000, 12_000),
+            of("xdp", Warm, 5000, 4_000),
+            of("socket", Warm, 0, 6_000),
+        ];
+        let text = ratios(&rows);
+        assert_eq!(text.trim().lines().count(), 2, "{text}");
+        assert!(text.contains("xdp is 3.00 (") && text.contains("5000 us gaps, warm)"), "{text}");
+        assert!(text.contains("socket with 5000 us gaps is 2.00 (") && !text.contains("cold"), "{text}");
     }
 
     #[test]

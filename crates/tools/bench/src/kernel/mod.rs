@@ -29,15 +29,14 @@ use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SystemName};
+use crate::run::{Both, Stop, two_ends};
 use barewire_base::Duration;
 use barewire_lab::TwoHosts;
-use barewire_measure::{Contention, ContentionReport, OVERSUBSCRIBED, WAITED, pin_to_core};
+use barewire_measure::Contention;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most connections of a baseline: the descriptors of one `ppoll` live on the stack.
 pub const CONNECTIONS_MAX: u32 = 64;
@@ -47,8 +46,6 @@ pub const UDP_SIZE_MAX: u32 = 65_507;
 pub const UDP_RESEND_AFTER: Duration = Duration::from_millis(50);
 /// Socket buffers asked for over UDP, where an overrun is a loss.
 const UDP_BUFFER_LEN: usize = 4 << 20;
-/// Involuntary switches per second of client or server above which a warm run counts as contended.
-const SWITCHES_PER_S_MAX: f64 = 200.0;
 
 /// Runs a closure where sockets of one side have to be made. A socket keeps the network namespace that it was made in.
 pub type Enter = Arc<dyn Fn(&mut (dyn FnMut() + Send)) -> io::Result<()> + Send + Sync>;
@@ -101,8 +98,7 @@ impl Ends {
 pub struct KernelCell {
     baseline: Baseline,
     ends: Ends,
-    client_core: Option<usize>,
-    server_core: Option<usize>,
+    cores: Option<(usize, usize)>,
     info: CellInfo,
 }
 
@@ -123,13 +119,7 @@ impl KernelCell {
             over: ends.over.clone(),
             idle: None,
         };
-        KernelCell {
-            baseline,
-            ends,
-            client_core: cores.map(|c| c.0),
-            server_core: cores.map(|c| c.1),
-            info: CellInfo { name, workload, idle_state, command },
-        }
+        KernelCell { baseline, ends, cores, info: CellInfo { name, workload, idle_state, command } }
     }
 }
 
@@ -155,98 +145,33 @@ impl Cell for KernelCell {
         let (workload, baseline) = (&self.info.workload, self.baseline);
         check(baseline.protocol, workload)?;
         let sockets = Sockets::open(baseline.protocol, &self.ends, workload.connections)?;
-        let cores: Vec<usize> = self.client_core.into_iter().chain(self.server_core).collect();
+        let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
         let awake = settle(self.info.idle_state, &cores)?;
 
-        let stop = AtomicBool::new(false);
         let meter = CpuMeter::new(&cores);
-        let (joined, has_joined) = std::sync::mpsc::sync_channel::<()>(1);
         let watch = Contention::start().threads(2);
-        let (client_end, server_end) = std::thread::scope(|scope| {
-            let (size, stop, meter) = (workload.size as usize, &stop, &meter);
-            let (server_core, client_core, server_socket) =
-                (self.server_core, self.client_core, sockets.server);
-            let server = scope.spawn(move || {
-                watched(server_core, || {
-                    meter.joins(End::Server);
-                    let _ = joined.send(());
-                    match server_socket {
-                        ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, baseline, size, stop),
-                        ServerSocket::Udp(socket) => server::serve_udp(&socket, baseline, size, stop),
-                    }
-                })
-            });
-            let client = scope.spawn(move || {
-                watched(client_core, move || -> Result<RunResult, BenchError> {
-                    meter.joins(End::Client);
-                    // Where the server could not start, this ends at once, and its error is told.
-                    let _ = has_joined.recv();
-                    // Its sockets close when the run ends, and a server that waits for them wakes up.
-                    let mut client = kernel_client(baseline, sockets.client, workload.size)
-                        .map_err(|source| BenchError::Setup { what: "client sockets", source })?;
-                    Ok(meter.run(&mut client, workload)?)
-                })
-            });
-            let client_end = client.join();
-            stop.store(true, Ordering::Relaxed);
-            (client_end, server.join())
-        });
-        let report = watch.finish();
-        let spinners = awake.is_some_and(|awake| awake.uses_threads());
-
         let setup = |what| move |source| BenchError::Setup { what, source };
-        let (server_result, server_switches) =
-            server_end.map_err(|_| BenchError::Panicked("server"))?.map_err(setup("pinning the server"))?;
-        let (client_result, client_switches) =
-            client_end.map_err(|_| BenchError::Panicked("client"))?.map_err(setup("pinning the client"))?;
-        // The server's error explains the client's, which only saw its connection go.
-        server_result.map_err(setup("server"))?;
-        let mut result = client_result?;
-
-        result.contention = company(report, spinners, client_switches, server_switches);
+        let (size, meter, Sockets { client, server }) = (workload.size as usize, &meter, sockets);
+        let serve = |stop: Stop<'_>| {
+            meter.joins(End::Server);
+            stop.ready();
+            let served = match server {
+                ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, baseline, size, stop.flag()),
+                ServerSocket::Udp(socket) => server::serve_udp(&socket, baseline, size, stop.flag()),
+            };
+            served.map_err(setup("server"))
+        };
+        let ask = || {
+            meter.joins(End::Client);
+            // Its sockets close when the run ends, and a server that waits for them wakes up.
+            let mut client =
+                kernel_client(baseline, client, workload.size).map_err(setup("client sockets"))?;
+            Ok(meter.run(&mut client, workload)?)
+        };
+        let Both { client: mut result, switches, .. } = two_ends(None, self.cores, ask, serve)?;
+        result.contention = awake.judged(watch.finish(), &switches).reasons;
         Ok(result)
     }
-}
-
-/// Who else was on the cores. Spinners that keep them awake are threads of ours that always wait, by design: whether ours were too many
-/// only the threads that are measured tell then.
-fn company(
-    report: ContentionReport,
-    spinners: bool,
-    client_switches: Option<u64>,
-    server_switches: Option<u64>,
-) -> Vec<String> {
-    if !spinners {
-        return report.reasons;
-    }
-    let seconds = report.window_ns as f64 / 1e9;
-    let by_others = |reason: &String| ![OVERSUBSCRIBED, WAITED].iter().any(|word| reason.starts_with(word));
-    let mut reasons: Vec<String> = report.reasons.into_iter().filter(by_others).collect();
-    for (who, switches) in [("client", client_switches), ("server", server_switches)] {
-        let per_s = switches.map_or(0.0, |n| n as f64 / seconds);
-        if per_s > SWITCHES_PER_S_MAX && reasons.is_empty() {
-            reasons
-                .push(format!("{WAITED}: {who} switched out {per_s:.0}/s (limit {SWITCHES_PER_S_MAX:.0}/s)"));
-        }
-    }
-    reasons
-}
-
-/// Pins this thread, gives it exact timers, runs `body` and tells how often the thread was switched out involuntarily.
-pub(crate) fn watched<T>(core: Option<usize>, body: impl FnOnce() -> T) -> io::Result<(T, Option<u64>)> {
-    if let Some(core) = core {
-        pin_to_core(core)?;
-    }
-    // An open loop that sleeps until its next send would oversleep by the default slack of 50 us.
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let before = involuntary_switches();
-    let out = body();
-    Ok((out, before.zip(involuntary_switches()).map(|(before, after)| after.saturating_sub(before))))
-}
-
-fn involuntary_switches() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:")?.trim().parse().ok())
 }
 
 enum ServerSocket {

@@ -5,11 +5,8 @@
 //! baseline refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its
 //! backlog.
 
-use super::{
-    Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, company, grow_buffers, kernel_client, server,
-    watched,
-};
-use crate::awake::{KeepAwake, settle};
+use super::{Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, grow_buffers, kernel_client, server};
+use crate::awake::settle;
 use crate::error::BenchError;
 use crate::interrupt::interrupted;
 use crate::messages::cpu::{CpuMeter, End};
@@ -17,6 +14,7 @@ use crate::messages::driver::RunResult;
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
+use crate::run::{one_end, watched};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
 use rustix::io::Errno;
@@ -289,22 +287,14 @@ impl Cell for RemoteKernelCell {
         let awake = settle(self.info.idle_state, &cores)?;
         let meter = CpuMeter::new(&cores);
         let watch = Contention::start().threads(1);
-        // A thread of its own: pinning it must not pin the caller.
-        let asked = std::thread::scope(|scope| {
-            let meter = &meter;
-            let ask = move || -> Result<RunResult, BenchError> {
-                meter.joins(End::Client);
-                let mut client =
-                    kernel_client(baseline, sockets, workload.size).map_err(setup("client sockets"))?;
-                Ok(meter.run(&mut client, workload)?)
-            };
-            scope.spawn(move || watched(core, ask)).join()
-        });
-        let (result, switches) =
-            asked.map_err(|_| BenchError::Panicked("client"))?.map_err(setup("pinning the client"))?;
-        let mut result = result?;
-        let spinners = awake.as_ref().is_some_and(KeepAwake::uses_threads);
-        result.contention = company(watch.finish(), spinners, switches, None);
+        let ask = || {
+            meter.joins(End::Client);
+            let mut client =
+                kernel_client(baseline, sockets, workload.size).map_err(setup("client sockets"))?;
+            Ok(meter.run(&mut client, workload)?)
+        };
+        let (mut result, switches) = one_end(core, ask)?;
+        result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
 }

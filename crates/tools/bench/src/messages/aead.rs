@@ -3,11 +3,11 @@
 
 use crate::awake::settle;
 use crate::error::BenchError;
-use crate::kernel::watched;
 use crate::messages::cpu::CpuMeter;
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState, MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
+use crate::run::one_end;
 use barewire_client::security::Cipher;
 use barewire_measure::Contention;
 use ring::aead::{AES_128_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -54,19 +54,15 @@ impl Cell for AeadCell {
         let workload = &self.info.workload;
         workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.core.into_iter().collect();
-        let _awake = settle(self.info.idle_state, &cores)?;
+        let awake = settle(self.info.idle_state, &cores)?;
         let meter = CpuMeter::new(&cores);
-        let (core, cipher, watch) = (self.core, self.cipher, Contention::start().threads(1));
+        let (cipher, watch) = (self.cipher, Contention::start().threads(1));
         let run = || {
             meter.joins_both();
-            meter.run(&mut Sealing::new(cipher), workload)
+            Ok(meter.run(&mut Sealing::new(cipher), workload)?)
         };
-        let end = std::thread::scope(|scope| scope.spawn(|| watched(core, run)).join());
-        let (result, _) = end
-            .map_err(|_| BenchError::Panicked("client"))?
-            .map_err(|source| BenchError::Setup { what: "pinning the thread", source })?;
-        let mut result = result?;
-        result.contention = watch.finish().reasons;
+        let (mut result, switches) = one_end(self.core, run)?;
+        result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
 }

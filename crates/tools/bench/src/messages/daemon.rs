@@ -1,15 +1,15 @@
 //! barewire through its daemons: client, its daemon, the server's daemon, server. The daemons are processes of their own, as
 //! they are in use; client and server are threads of this one.
 
-use crate::awake::settle;
+use crate::awake::{Settled, Switches, settle};
 use crate::error::BenchError;
-use crate::kernel::watched;
 use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::embedded::{SERVER_PORT, keys, private_key};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
+use crate::run::watched;
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Geometry, SendError, WaitError};
 use barewire_engine::{IdleStrategy, keyfile, target_on};
 use barewire_lab::{Namespace, TwoHosts};
@@ -142,7 +142,7 @@ impl DaemonCell {
         format!("{}:{target}{question}{}", self.scheme, options.join("&"))
     }
 
-    fn run_once(&self) -> Result<RunResult, AnyError> {
+    fn run_once(&self, awake: &Settled) -> Result<RunResult, AnyError> {
         let workload = &self.info.workload;
         let run = next_run();
         let folder = Folder::create(run)?;
@@ -216,14 +216,17 @@ impl DaemonCell {
             stop.store(true, Ordering::Relaxed);
             (client_end, servers.into_iter().map(|s| s.join()).collect::<Vec<_>>())
         });
+        let mut switches: Vec<Switches<'_>> = Vec::new();
         for end in server_ends {
-            let (server, _) = end.map_err(|_| BenchError::Panicked("server"))??;
+            let (server, switched) = end.map_err(|_| BenchError::Panicked("server"))??;
             server?;
+            switches.push(("server", switched));
         }
         let client = client_end.ok_or_else(|| io::Error::other("the server did not start"))?;
-        let (result, _) = client.map_err(|_| BenchError::Panicked("client"))??;
+        let (result, switched) = client.map_err(|_| BenchError::Panicked("client"))??;
         let mut result = result?;
-        result.contention = watch.finish().reasons;
+        switches.push(("client", switched));
+        result.contention = awake.judged(watch.finish(), &switches).reasons;
         Ok(result)
     }
 }
@@ -236,8 +239,8 @@ impl Cell for DaemonCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = settle(self.info.idle_state, &cores)?;
-        self.run_once().map_err(BenchError::Other)
+        let awake = settle(self.info.idle_state, &cores)?;
+        self.run_once(&awake).map_err(BenchError::Other)
     }
 }
 

@@ -211,7 +211,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// One run's result.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct RunResult {
     /// From the send call to the response, in nanoseconds.
     pub service: Histogram,
@@ -237,6 +237,15 @@ pub struct RunResult {
 }
 
 impl RunResult {
+    /// A closed loop's, of a second in which this many round trips took as long.
+    #[cfg(test)]
+    pub(crate) fn of(ns: u64, round_trips: u64) -> RunResult {
+        let mut service = Histogram::new();
+        service.record_n(ns, round_trips);
+        let counts = RunCounts { sends: round_trips, completed: round_trips, ..RunCounts::default() };
+        RunResult { service, measured: Duration::from_secs(1), counts, ..RunResult::default() }
+    }
+
     /// Responses per second of the measured time.
     pub fn rate_per_s(&self) -> f64 {
         self.counts.completed as f64 / self.measured.as_secs_f64()

@@ -1,13 +1,13 @@
 //! barewire without a daemon: an engine in the client's own thread and one in the server's.
 
-use crate::awake::settle;
+use crate::awake::{Settled, settle};
 use crate::error::BenchError;
-use crate::kernel::watched;
 use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
+use crate::run::{Both, Stop, one_end, two_ends};
 use barewire_base::Duration;
 use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_client::{ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound};
@@ -18,10 +18,8 @@ use barewire_measure::Contention;
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
 use std::collections::VecDeque;
 use std::error::Error;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// UDP port of the echo server.
 pub const SERVER_PORT: u16 = 888;
@@ -62,7 +60,7 @@ pub enum Idle {
 
 impl Idle {
     #[inline]
-    fn idle(self) {
+    pub(crate) fn idle(self) {
         match self {
             Idle::Spin => std::hint::spin_loop(),
             Idle::Yield => std::thread::yield_now(),
@@ -316,120 +314,81 @@ fn open(
 }
 
 impl EmbeddedCell {
-    fn run_one_thread(&self) -> Result<RunResult, AnyError> {
+    fn run_one_thread(&self, awake: &Settled) -> Result<RunResult, BenchError> {
         let workload = &self.info.workload;
-        let (a, b) = MemoryLink::new(MemoryConfig::default())?;
+        let (a, b) = MemoryLink::new(MemoryConfig::default()).map_err(other)?;
         let watch = Contention::start().threads(1);
-        let client_core = self.cores.map(|c| c.0);
-        let meter = CpuMeter::new(&client_core.into_iter().collect::<Vec<_>>());
-        let (result, _) = std::thread::scope(|scope| {
-            let meter = &meter;
-            scope
-                .spawn(move || {
-                    watched(client_core, move || -> Result<RunResult, AnyError> {
-                        meter.joins_both();
-                        let mut server =
-                            EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, None, workload)?)?;
-                        let client = open(Side::Mem(Box::new(a)), CLIENT_IP, None, workload)?;
-                        let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
-                        let client =
-                            EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
-                        Ok(meter.run(&mut OneThread { client, server }, workload)?)
-                    })
-                })
-                .join()
-        })
-        .map_err(|_| BenchError::Panicked("client"))??;
-        let mut result = result?;
-        result.contention = watch.finish().reasons;
+        let core = self.cores.map(|c| c.0);
+        let meter = CpuMeter::new(&core.into_iter().collect::<Vec<_>>());
+        let both = || -> Result<RunResult, AnyError> {
+            meter.joins_both();
+            let mut server = EchoServer::new(open(Side::Mem(Box::new(b)), SERVER_IP, None, workload)?)?;
+            let client = open(Side::Mem(Box::new(a)), CLIENT_IP, None, workload)?;
+            let at = SocketAddr::from((SERVER_IP, SERVER_PORT));
+            let client = EmbeddedClient::connect(client, at, workload.connections, Some(&mut server))?;
+            Ok(meter.run(&mut OneThread { client, server }, workload)?)
+        };
+        let (mut result, switches) = one_end(core, || both().map_err(BenchError::Other))?;
+        result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
 
-    fn run_two_threads(&self) -> Result<RunResult, AnyError> {
+    fn run_two_threads(&self, awake: &Settled) -> Result<RunResult, BenchError> {
         let workload = &self.info.workload;
-        let (a, b) = match &self.wires {
+        let (hosts, [a, b], [client_ip, server_ip]) = match &self.wires {
             Wires::Veth { hosts, scheme, options } => {
                 let uri = |interface: &str| {
                     let question = if options.is_empty() { "" } else { "?" };
                     let target = target_on(scheme, interface);
                     Side::Uri(format!("{scheme}:{target}{question}{options}"))
                 };
-                (uri(&hosts.eth_a.name), uri(&hosts.eth_b.name))
+                let ends = [&hosts.eth_a, &hosts.eth_b];
+                let namespaces = [&hosts.ns_a, &hosts.ns_b];
+                (Some(namespaces), ends.map(|end| uri(&end.name)), ends.map(|end| end.v4))
             }
             _ => {
-                let (a, b) = MemoryLink::new(MemoryConfig::default())?;
-                (Side::Mem(Box::new(a)), Side::Mem(Box::new(b)))
+                let (a, b) = MemoryLink::new(MemoryConfig::default()).map_err(other)?;
+                (None, [a, b].map(|end| Side::Mem(Box::new(end))), [CLIENT_IP, SERVER_IP])
             }
         };
-        let (client_ip, server_ip) = match &self.wires {
-            Wires::Veth { hosts, .. } => (hosts.eth_a.v4, hosts.eth_b.v4),
-            _ => (CLIENT_IP, SERVER_IP),
-        };
-        let hosts = match &self.wires {
-            Wires::Veth { hosts, .. } => Some(hosts),
-            _ => None,
-        };
-        let (client_core, server_core) = (self.cores.map(|c| c.0), self.cores.map(|c| c.1));
         let (client_keys, server_keys) = (self.security(0, server_ip), self.security(1, client_ip));
-        let stop = AtomicBool::new(false);
-        let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
-        let meter = CpuMeter::new(&client_core.into_iter().chain(server_core).collect::<Vec<_>>());
+        let meter = CpuMeter::new(&self.cores.map_or(vec![], |(a, b)| vec![a, b]));
         let watch = Contention::start().threads(2);
-        let (client_end, server_end) = std::thread::scope(|scope| {
-            let (stop, idle, meter) = (&stop, self.idle, &meter);
-            let serve = move || {
-                watched(server_core, move || -> Result<(), AnyError> {
-                    meter.joins(End::Server);
-                    let mut server = EchoServer::new(open(b, server_ip, server_keys, workload)?)?;
-                    let _ = ready.send(());
-                    while !stop.load(Ordering::Relaxed) {
-                        if server.poll()? == 0 {
-                            idle.idle();
-                        }
-                    }
-                    Ok(())
-                })
-            };
-            let ask = move || {
-                watched(client_core, move || -> Result<RunResult, AnyError> {
-                    meter.joins(End::Client);
-                    let client = open(a, client_ip, client_keys, workload)?;
-                    let at = SocketAddr::from((server_ip, SERVER_PORT));
-                    let mut client = EmbeddedClient::connect(client, at, workload.connections, None)?;
-                    let mut client = Idling { client: &mut client, idle };
-                    Ok(meter.run(&mut client, workload)?)
-                })
-            };
-            let server = scope.spawn(move || match hosts {
-                Some(hosts) => hosts.ns_b.enter(serve).map_err(AnyError::from),
-                None => Ok(serve()),
-            });
-            // The server says when it listens; when it could not start, this ends at once and its error is told.
-            let started = is_ready.recv().is_ok();
-            let client = started.then(|| {
-                scope.spawn(move || match hosts {
-                    Some(hosts) => hosts.ns_a.enter(ask).map_err(AnyError::from),
-                    None => Ok(ask()),
-                })
-            });
-            let client_end = client.map(|c| c.join());
-            stop.store(true, Ordering::Relaxed);
-            (client_end, server.join())
-        });
-        let (server, _) = server_end.map_err(|_| BenchError::Panicked("server"))???;
-        server?;
-        let client = client_end.ok_or_else(|| io::Error::other("the server did not start"))?;
-        let (result, _) = client.map_err(|_| BenchError::Panicked("client"))???;
-        let mut result = result?;
-        result.contention = watch.finish().reasons;
+        let (idle, meter) = (self.idle, &meter);
+        let serve = |stop: Stop<'_>| -> Result<(), AnyError> {
+            meter.joins(End::Server);
+            let mut server = EchoServer::new(open(b, server_ip, server_keys, workload)?)?;
+            stop.ready();
+            while !stop.asked() {
+                if server.poll()? == 0 {
+                    idle.idle();
+                }
+            }
+            Ok(())
+        };
+        let ask = || -> Result<RunResult, AnyError> {
+            meter.joins(End::Client);
+            let client = open(a, client_ip, client_keys, workload)?;
+            let at = SocketAddr::from((server_ip, SERVER_PORT));
+            let mut client = EmbeddedClient::connect(client, at, workload.connections, None)?;
+            Ok(meter.run(&mut Idling { client: &mut client, idle }, workload)?)
+        };
+        let ask = || ask().map_err(BenchError::Other);
+        let Both { client: mut result, switches, .. } =
+            two_ends(hosts, self.cores, ask, |stop| serve(stop).map_err(BenchError::Other))?;
+        result.contention = awake.judged(watch.finish(), &switches).reasons;
         Ok(result)
     }
 }
 
+fn other(error: impl Into<AnyError>) -> BenchError {
+    BenchError::Other(error.into())
+}
+
 /// A client that idles as it was told when nothing came.
-struct Idling<'a> {
-    client: &'a mut EmbeddedClient,
-    idle: Idle,
+pub(crate) struct Idling<'a> {
+    pub(crate) client: &'a mut EmbeddedClient,
+    pub(crate) idle: Idle,
 }
 
 impl RequestResponse for Idling<'_> {
@@ -456,11 +415,10 @@ impl Cell for EmbeddedCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = settle(self.info.idle_state, &cores)?;
-        let result = match self.wires {
-            Wires::MemOneThread => self.run_one_thread(),
-            _ => self.run_two_threads(),
-        };
-        result.map_err(BenchError::Other)
+        let awake = settle(self.info.idle_state, &cores)?;
+        match self.wires {
+            Wires::MemOneThread => self.run_one_thread(&awake),
+            _ => self.run_two_threads(&awake),
+        }
     }
 }

@@ -3,14 +3,14 @@
 use crate::awake::settle;
 use crate::error::BenchError;
 use crate::interrupt::interrupted;
-use crate::kernel::watched;
 use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
-use crate::messages::embedded::{EchoServer, EmbeddedClient, Idle, config_for};
+use crate::messages::embedded::{EchoServer, EmbeddedClient, Idle, Idling, SERVER_PORT, config_for};
 use crate::messages::plan::Over;
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
-use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wait};
+use crate::messages::{MsgWorkload, SystemName};
+use crate::run::{Both, Stop, one_end, two_ends, watched};
 use barewire_client::{Embedded, EmbeddedConfig};
 use barewire_measure::Contention;
 use std::error::Error;
@@ -85,14 +85,6 @@ impl Role {
     }
 }
 
-#[inline]
-fn rest(idle: Idle) {
-    match idle {
-        Idle::Spin => std::hint::spin_loop(),
-        Idle::Yield => std::thread::yield_now(),
-    }
-}
-
 /// Sends every message back until `stop` says so or the process is [interrupted](crate::interrupt()). Calls `ready` with the
 /// port's description when it listens.
 ///
@@ -108,7 +100,7 @@ pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) ->
         ready(&description);
         while !stop.load(Ordering::Relaxed) && !interrupted() {
             if server.poll()? == 0 {
-                rest(role.idle);
+                role.idle.idle();
             }
         }
         Ok(())
@@ -118,35 +110,13 @@ pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) ->
 }
 
 /// Opens `role`, connects to `server` and runs its workload once.
-fn ask(role: &Role, server: SocketAddr, meter: &CpuMeter) -> Result<RunResult, AnyError> {
-    let (asked, _) = watched(role.core, || -> Result<RunResult, AnyError> {
+fn ask(role: &Role, server: SocketAddr, meter: &CpuMeter) -> Result<RunResult, BenchError> {
+    let ask = || -> Result<RunResult, AnyError> {
         meter.joins(End::Client);
         let client = EmbeddedClient::connect(role.open()?, server, role.workload.connections, None)?;
-        Ok(meter.run(&mut Resting { client, idle: role.idle }, &role.workload)?)
-    })?;
-    asked
-}
-
-/// A client that rests when nothing came.
-struct Resting {
-    client: EmbeddedClient,
-    idle: Idle,
-}
-
-impl RequestResponse for Resting {
-    #[inline]
-    fn try_send(&mut self, connection: u32, message: &[u8]) -> Result<bool, SystemError> {
-        self.client.try_send(connection, message)
-    }
-
-    #[inline]
-    fn poll(&mut self, wait: Wait, on_response: &mut dyn FnMut(u32, &[u8])) -> Result<usize, SystemError> {
-        let responses = self.client.poll(wait, on_response)?;
-        if responses == 0 {
-            rest(self.idle);
-        }
-        Ok(responses)
-    }
+        Ok(meter.run(&mut Idling { client: &mut { client }, idle: role.idle }, &role.workload)?)
+    };
+    ask().map_err(BenchError::Other)
 }
 
 /// A client here, its server on another machine: a [`Cell`].
@@ -178,13 +148,11 @@ impl Cell for RemoteCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.role.core.into_iter().collect();
-        let _awake = settle(self.info.idle_state, &cores)?;
+        let awake = settle(self.info.idle_state, &cores)?;
         let watch = Contention::start().threads(1);
-        let (role, server, meter) = (&self.role, self.server, &CpuMeter::new(&cores));
-        // A thread of its own: pinning it must not pin the caller.
-        let asked = std::thread::scope(|scope| scope.spawn(move || ask(role, server, meter)).join());
-        let mut result = asked.map_err(|_| BenchError::Panicked("client"))?.map_err(BenchError::Other)?;
-        result.contention = watch.finish().reasons;
+        let meter = CpuMeter::new(&cores);
+        let (mut result, switches) = one_end(self.role.core, || ask(&self.role, self.server, &meter))?;
+        result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
 }
@@ -251,43 +219,15 @@ impl PairCell {
         }
     }
 
-    fn role(&self, port: &str, address: &str, core: Option<usize>) -> Result<Role, AnyError> {
+    fn role(&self, port: &str, address: &str) -> Result<Role, BenchError> {
         Ok(Role {
             port: port.to_owned(),
-            address: address.parse()?,
+            address: address.parse().map_err(|error: BadAddress| BenchError::Other(error.into()))?,
             gateway: None,
             workload: self.info.workload.clone(),
             idle: self.idle,
-            core,
+            core: None,
         })
-    }
-
-    fn run_pair(&self) -> Result<RunResult, AnyError> {
-        let ([ours, theirs], _folder) = pair_uris(&self.over, &self.options)?;
-        let client = self.role(&ours, CLIENT_IP, self.cores.map(|c| c.0))?;
-        let server = self.role(&theirs, SERVER_IP, self.cores.map(|c| c.1))?;
-        let at = SocketAddr::new(server.address.ip, crate::messages::embedded::SERVER_PORT);
-        let stop = AtomicBool::new(false);
-        let (ready, is_ready) = std::sync::mpsc::sync_channel::<()>(1);
-        let meter = CpuMeter::new(&self.cores.map_or(vec![], |(a, b)| vec![a, b]));
-        let (served, asked) = std::thread::scope(|scope| {
-            let (stop, server, client, meter) = (&stop, &server, &client, &meter);
-            let serving = scope.spawn(move || {
-                meter.joins(End::Server);
-                let tell = move |_: &str| {
-                    let _ = ready.send(());
-                };
-                serve(server, tell, stop)
-            });
-            // The server says when it listens; when it could not start, this ends at once and its error is told.
-            let asking = is_ready.recv().is_ok().then(|| scope.spawn(move || ask(client, at, meter)));
-            let asked = asking.map(|thread| thread.join());
-            stop.store(true, Ordering::Relaxed);
-            (serving.join(), asked)
-        });
-        served.map_err(|_| BenchError::Panicked("server"))??;
-        let asked = asked.ok_or_else(|| io::Error::other("the server did not start"))?;
-        asked.map_err(|_| BenchError::Panicked("client"))?
     }
 }
 
@@ -299,10 +239,20 @@ impl Cell for PairCell {
     fn run(&mut self, _round: u32) -> Result<RunResult, BenchError> {
         self.info.workload.validate().map_err(driver::DriverError::from)?;
         let cores: Vec<usize> = self.cores.map_or(vec![], |(a, b)| vec![a, b]);
-        let _awake = settle(self.info.idle_state, &cores)?;
+        let awake = settle(self.info.idle_state, &cores)?;
         let watch = Contention::start().threads(2);
-        let mut result = self.run_pair().map_err(BenchError::Other)?;
-        result.contention = watch.finish().reasons;
+        let ([ours, theirs], _folder) =
+            pair_uris(&self.over, &self.options).map_err(BenchError::io("a folder for sockets"))?;
+        let (client, server) = (self.role(&ours, CLIENT_IP)?, self.role(&theirs, SERVER_IP)?);
+        let at = SocketAddr::new(server.address.ip, SERVER_PORT);
+        let meter = CpuMeter::new(&cores);
+        let answer = |stop: Stop<'_>| {
+            meter.joins(End::Server);
+            serve(&server, |_| stop.ready(), stop.flag())
+        };
+        let Both { client: mut result, switches, .. } =
+            two_ends(None, self.cores, || ask(&client, at, &meter), answer)?;
+        result.contention = awake.judged(watch.finish(), &switches).reasons;
         Ok(result)
     }
 }

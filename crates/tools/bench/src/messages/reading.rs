@@ -3,11 +3,12 @@
 use crate::kernel::Baseline;
 use crate::messages::SystemName;
 use crate::messages::aead::AEAD;
-use crate::messages::{IdleState, MsgRow};
+use crate::messages::{IdleState, LoopKind, MsgRow, RunLine};
+use crate::render::{Known, rate};
+use crate::rounds::median;
 use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN, WAITED};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
-use barewire_report::report::handicap;
 use std::fmt::Write as _;
 
 fn name(row: &MsgRow) -> SystemName {
@@ -29,24 +30,20 @@ fn is_twin(plain: &MsgRow, row: &MsgRow) -> bool {
     is_ours(plain) && is_same && plain.idle == row.idle
 }
 
-/// Same workload on cores in the same state: the two rows may be compared. A core that sleeps takes tens of microseconds to wake, more
-/// than all else that is measured here: of two rows whose cores were left to sleep, both slept, or neither did.
-fn comparable(a: &MsgRow, b: &MsgRow) -> bool {
-    let of = |r: &MsgRow| {
-        let load = (r.size, r.window, r.connections, r.loop_kind, r.offered_per_s.map(f64::to_bits));
-        (load, r.idle_state, r.sleepless().is_some())
+/// Medians of the runs: of round trips; of an open loop of response times, in which what a request waited for its turn is a part.
+fn medians(row: &MsgRow) -> Vec<f64> {
+    let of = |run: &RunLine| match row.loop_kind {
+        LoopKind::Closed => run.p50_ns,
+        LoopKind::Open => run.response.and_then(|response| response.p50),
     };
-    of(a) == of(b)
+    row.runs.iter().filter_map(|run| of(run).map(|ns| ns as f64)).collect()
 }
 
 /// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row has none, is void, or is overloaded: its median leaves
 /// out who was not answered.
-fn stands(ours: &MsgRow, theirs: &MsgRow) -> Option<Standing> {
-    let medians =
-        |row: &MsgRow| row.runs.iter().filter_map(|run| Some(run.p50_ns? as f64)).collect::<Vec<_>>();
-    let is_out = |row: &MsgRow| row.void.is_some() || row.overloaded.is_some();
-    (!is_out(ours) && !is_out(theirs))
-        .then(|| standing(&medians(ours), &medians(theirs), Better::Lower, &Method::default()))?
+fn stands(ours: &Known<'_, MsgRow>, theirs: &Known<'_, MsgRow>) -> Option<Standing> {
+    (ours.is_judged() && theirs.is_judged())
+        .then(|| standing(&medians(ours.row), &medians(theirs.row), Better::Lower, &Method::default()))?
 }
 
 /// Most baselines that are all named beside a row of ours. Of more, those that matter.
@@ -55,48 +52,55 @@ const ALL_NAMED: usize = 3;
 /// The baselines that `row` is compared with: all others of its workload and state that encrypt or not as it does, and what it is without
 /// encryption. The cipher alone carries nothing, so it is none of them. Of many, what most programs do (a call for each
 /// message over TCP, asleep in between) and, over TCP and over UDP, whichever is fastest: nobody is to look for it in the table.
-fn baselines<'a>(rows: &'a [MsgRow], row: &MsgRow) -> Vec<&'a MsgRow> {
-    let twin = rows.iter().filter(|b| is_twin(b, row) && comparable(row, b));
-    let is_other = |b: &&MsgRow| !is_ours(b) && b.system != AEAD && b.secure == row.secure;
-    let all: Vec<&MsgRow> = rows.iter().filter(|b| is_other(b) && comparable(row, b)).collect();
+fn baselines<'a, 'b>(rows: &'b [Known<'a, MsgRow>], of: &Known<'a, MsgRow>) -> Vec<&'b Known<'a, MsgRow>> {
+    let row = of.row;
+    let twin = rows.iter().filter(|b| is_twin(b.row, row) && of.same_load(b));
+    let is_other = |b: &&Known<'_, MsgRow>| {
+        !is_ours(b.row) && b.row.system != AEAD && b.row.secure == row.secure && of.same_load(b)
+    };
+    let all: Vec<&Known<'_, MsgRow>> = rows.iter().filter(is_other).collect();
     if all.len() <= ALL_NAMED {
         return twin.chain(all).collect();
     }
-    let median = |row: &MsgRow| row.rtt_of_runs_ns.p50.map_or(u64::MAX, |runs| runs.median);
     let fastest = |udp: bool| {
         let of = (0..all.len())
-            .filter(|&at| all[at].void.is_none() && all[at].system.starts_with("kernel-udp") == udp);
-        of.min_by_key(|&at| median(all[at]))
+            .filter(|&at| all[at].is_judged() && all[at].row.system.starts_with("kernel-udp") == udp);
+        let time = |at: usize| median(medians(all[at].row)).unwrap_or(f64::MAX);
+        of.min_by(|&a, &b| time(a).total_cmp(&time(b)))
     };
     let chosen = [fastest(false), fastest(true)];
-    let matters = |(at, row): &(usize, &MsgRow)| {
-        row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
+    let matters = |(at, b): &(usize, &Known<'_, MsgRow>)| {
+        b.row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
     };
-    twin.chain(all.iter().copied().enumerate().filter(matters).map(|(_, row)| row)).collect()
+    twin.chain(all.iter().copied().enumerate().filter(matters).map(|(_, b)| b)).collect()
 }
 
 /// A line for each of our rows and each baseline that it is compared with: how it stands by the median round trip. Empty when there is
 /// none.
 pub fn ratios(rows: &[MsgRow]) -> String {
-    let mut out = String::new();
-    for ours in rows.iter().filter(|r| is_ours(r)) {
-        for theirs in baselines(rows, ours) {
-            if let Some(standing) = stands(ours, theirs) {
-                let _ = writeln!(
-                    out,
-                    "{} is {}, {} B, window {}, {} cores",
-                    name(ours),
-                    standing.words(&format!(
-                        "{}{}",
-                        name(theirs),
-                        handicap(&theirs.system, theirs.window.into())
-                    )),
-                    ours.size,
-                    ours.window,
-                    ours.idle_state.word(),
-                );
-            }
+    let (mut out, rows) = (String::new(), Known::all(rows));
+    for ours in rows.iter().filter(|r| is_ours(r.row)) {
+        for theirs in baselines(&rows, ours) {
+            let Some(standing) = stands(ours, theirs) else { continue };
+            let row = ours.row;
+            let words = standing.words(&format!("{}{}", name(theirs.row), ours.handicap(theirs)));
+            let load = match row.offered_per_s {
+                Some(offered) => format!(", offered {}/s, by response times", rate(offered)),
+                None => String::new(),
+            };
+            let _ = writeln!(
+                out,
+                "{} is {words}, {} B, window {}{load}, {} cores",
+                name(row),
+                row.size,
+                row.window,
+                row.idle_state.word(),
+            );
         }
+    }
+    let over = |is: fn(&MsgRow) -> bool, over: &str| rows.iter().any(|r| is(r.row) && r.row.over == over);
+    if out.is_empty() && over(is_ours, "mem") && over(|row| !is_ours(row), "veth") {
+        out += "Not compared: memory is no wire; `--over packet` and `--over xdp` are over one, as baselines here are\n";
     }
     out
 }
@@ -130,18 +134,20 @@ fn states(rows: &[MsgRow]) -> String {
 /// The rows of one run in a sentence for people: how our rows with one request in flight compare with the baselines, in
 /// which state the cores were, and whether the machine was ours alone.
 pub fn reading(rows: &[MsgRow]) -> String {
-    let mut comparisons = Vec::new();
-    for ours in rows.iter().filter(|r| is_ours(r) && r.window == 1) {
-        let found: Vec<String> = baselines(rows, ours)
+    let (mut comparisons, known) = (Vec::new(), Known::all(rows));
+    for ours in known.iter().filter(|r| is_ours(r.row) && r.row.window == 1) {
+        let named =
+            |b: &Known<'_, MsgRow>| format!("{} {}{}", b.row.system, b.row.mode_shown(), ours.handicap(b));
+        let found: Vec<String> = baselines(&known, ours)
             .into_iter()
-            .filter_map(|b| Some(stands(ours, b)?.words(&format!("{} {}", b.system, b.mode_shown()))))
+            .filter_map(|b| Some(stands(ours, b)?.words(&named(b))))
             .collect();
         if !found.is_empty() {
             comparisons.push(format!(
                 "barewire {} over {}, {}, is {}",
-                ours.mode_shown(),
-                ours.over,
-                ours.idle_state.word(),
+                ours.row.mode_shown(),
+                ours.row.over,
+                ours.row.idle_state.word(),
                 found.join(" and ")
             ));
         }
@@ -186,12 +192,9 @@ fn company(rows: &[MsgRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::CellInfo;
-    use crate::messages::MsgWorkload;
     use crate::messages::cpu::CpuPerOp;
-    use crate::messages::driver::{RunCounts, RunResult};
-    use barewire_base::Duration;
-    use barewire_measure::Histogram;
+    use crate::messages::driver::RunResult;
+    use crate::messages::{CellInfo, MsgWorkload, ResponseNs};
 
     fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> MsgRow {
         rounds(5, system, mode, idle_state, ns, contention)
@@ -205,20 +208,8 @@ mod tests {
         ns: u64,
         contention: &[&str],
     ) -> MsgRow {
-        let mut service = Histogram::new();
-        service.record_n(ns, 100);
-        let run = RunResult {
-            service,
-            response: None,
-            send_lag: None,
-            measured: Duration::from_secs(1),
-            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
-            settled: None,
-            answered: 0,
-            cpu: None,
-            begun: None,
-            contention: contention.iter().map(|&s| s.to_owned()).collect(),
-        };
+        let contention = contention.iter().map(|&s| s.to_owned()).collect();
+        let run = RunResult { contention, ..RunResult::of(ns, 100) };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
         let workload = MsgWorkload::default();
         MsgRow::from_runs(
@@ -305,7 +296,8 @@ mod tests {
             row.window = 32;
         }
         let named = |rows: &[MsgRow]| -> Vec<String> {
-            baselines(rows, &rows[0]).iter().map(|row| row.system.clone()).collect()
+            let known = Known::all(rows);
+            baselines(&known, &known[0]).iter().map(|b| b.row.system.clone()).collect()
         };
         assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-batch-spin", "kernel-udp-spin"]);
         rows[3].void = Some("late".to_owned());
@@ -332,8 +324,9 @@ mod tests {
             warm("aead", "aes-128-gcm", 500),
         ];
         assert_eq!(rows.each_ref().map(|row| row.secure), [false, true, false, true, true]);
+        let known = Known::all(&rows);
         let with = |at: usize| -> Vec<(&str, &str)> {
-            baselines(&rows, &rows[at]).iter().map(|row| (&row.system[..], &row.mode[..])).collect()
+            baselines(&known, &known[at]).iter().map(|b| (&b.row.system[..], &b.row.mode[..])).collect()
         };
         assert_eq!(with(0), [("kernel-tcp", "blocking")]);
         assert_eq!(with(1), [("barewire", "embedded"), ("kernel-tls", "blocking")]);
@@ -357,6 +350,40 @@ mod tests {
             assert_eq!(ratios(&rows), "");
             assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
         }
+    }
+
+    /// What a request waited for its turn is a part of its time, however short the time from its call was.
+    #[test]
+    fn an_open_loop_is_judged_by_response_times() {
+        let open = |system: &str, response: u64| {
+            let row = row(system, "m", IdleState::Warm, 10_000, &[]);
+            let runs = row.runs.iter().map(|run| RunLine {
+                response: Some(ResponseNs { p50: Some(response), p99: None, p99_9: None }),
+                ..run.clone()
+            });
+            MsgRow { loop_kind: LoopKind::Open, offered_per_s: Some(5e4), runs: runs.collect(), ..row }
+        };
+        let rows = [open("barewire", 60_000), open("kernel-tcp", 12_000)];
+        let text = ratios(&rows);
+        assert!(text.contains("is 5.00 (5.00 to 5.00) times slower than kernel-tcp m over veth"), "{text}");
+        assert!(text.contains("window 1, offered 50K/s, by response times, warm cores"), "{text}");
+    }
+
+    #[test]
+    fn memory_is_no_wire_and_two_engines_are_not_one() {
+        let over = |row: MsgRow, over: &str| MsgRow { over: over.to_owned(), ..row };
+        let ours = row("barewire", "embedded", IdleState::Warm, 1_000, &[]);
+        let theirs = row("kernel-tcp", "blocking", IdleState::Warm, 10_000, &[]);
+        let text = ratios(&[over(ours.clone(), "mem"), theirs.clone()]);
+        assert!(text.starts_with("Not compared: memory is no wire") && text.lines().count() == 1, "{text}");
+        let text = ratios(&[over(ours.clone(), "mem"), over(theirs.clone(), "loopback")]);
+        assert!(
+            text.contains(
+                "10.0 (10.0 to 10.0) times faster than kernel-tcp blocking over loopback (by system calls"
+            ),
+            "{text}"
+        );
+        assert_eq!(ratios(&[MsgRow { engines: Some(2), ..ours }, theirs]), "");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{LoopKind, MsgRow, OfRuns};
 use crate::published::messages::{experiment_of, label};
-use crate::render::{LITTLE_TOLERANCE, cell, latency, percentile, rate};
+use crate::render::{LITTLE_TOLERANCE, cell, columns, contended, latency, or_dash, percentile, rate};
 use barewire_measure::RttNs;
 use std::fmt::Write as _;
 
@@ -35,7 +35,10 @@ fn run_spread(row: &MsgRow) -> Option<String> {
     if row.runs.len() < 2 {
         return None;
     }
-    let of = row.response_of_runs_ns.unwrap_or(row.rtt_of_runs_ns);
+    let (of, pooled) = match (row.response_of_runs_ns, &row.response_ns) {
+        (Some(of), Some(pooled)) => (of, pooled),
+        _ => (row.rtt_of_runs_ns, &row.rtt_ns),
+    };
     let mut parts: Vec<String> = [("p50", of.p50), ("p99", of.p99), ("p99.9", of.p99_9)]
         .into_iter()
         .filter_map(|(name, runs)| {
@@ -46,31 +49,25 @@ fn run_spread(row: &MsgRow) -> Option<String> {
     let rates = || row.runs.iter().map(|run| run.rate_per_s);
     let (low, high) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
     parts.push(format!("{}..{}/s", rate(low), rate(high)));
-    let runs = format!("{} runs: {}", row.runs.len(), parts.join(", "));
-    let together = of.p99_9.is_none() && row.rtt_ns.p99_9.is_some();
-    Some(runs + if together { ", p99.9 of all together" } else { "" })
+    // One run has too few samples for these, all of them have enough.
+    let together =
+        [("p50", of.p50, pooled.p50), ("p99", of.p99, pooled.p99), ("p99.9", of.p99_9, pooled.p99_9)];
+    let together = together.into_iter().filter(|(_, of, pooled)| of.is_none() && pooled.is_some());
+    let together: Vec<&str> = together.map(|(name, ..)| name).collect();
+    if !together.is_empty() {
+        parts.push(format!("{} of all together", together.join(" and ")));
+    }
+    Some(format!("{} runs: {}", row.runs.len(), parts.join(", ")))
 }
 
 /// What an operation cost: `13.2 us` of CPU, both ends together; `-` where that is not known.
 fn cost(row: &MsgRow) -> String {
-    row.cpu_ns_per_op.map_or_else(|| "-".to_owned(), |ns| latency(ns as u64))
+    or_dash(row.cpu_ns_per_op, |ns| latency(ns as u64))
 }
 
 /// How many cores it kept busy.
 fn cores(row: &MsgRow) -> String {
-    row.cpu.as_ref().map_or_else(|| "-".to_owned(), |cpu| format!("{:.1}", cpu.cores))
-}
-
-/// By whom, in a word each: `oversubscribed`, `stolen`, `others`, `waited`.
-pub(crate) fn contended_by(row: &MsgRow) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    for reason in &row.contention {
-        let word = reason.split(':').next().unwrap_or(reason);
-        if !words.contains(&word) {
-            words.push(word);
-        }
-    }
-    words.join(", ")
+    or_dash(row.cpu.as_ref(), |cpu| format!("{:.1}", cpu.cores))
 }
 
 /// The state of the cores, and whether those that were left to sleep did not.
@@ -89,7 +86,7 @@ pub(crate) fn notes(row: &MsgRow) -> Vec<String> {
     notes.extend(row.overloaded.as_ref().map(|what| format!("overloaded: {what}")));
     notes.extend(row.broken_off.clone());
     if row.contended {
-        notes.push(format!("contended ({})", contended_by(row)));
+        notes.push(contended(&row.contention));
     }
     notes.push(state_shown(row));
     notes.extend(run_spread(row));
@@ -124,8 +121,7 @@ pub fn text_table(rows: &[MsgRow]) -> String {
         "system", "mode", "over", "size", "window", "conns", "loop", "time", "p50", "p99", "p99.9", "max",
         "rate/s", "cpu/op", "cores",
     ];
-    let mut lines: Vec<(Vec<String>, String)> = vec![(HEAD.map(str::to_owned).to_vec(), "notes".to_owned())];
-    let max = |p: &RttNs| p.max.map_or_else(|| "-".to_owned(), latency);
+    let mut lines: Vec<(Vec<String>, String)> = Vec::new();
     for row in rows {
         let times = |what: &str, p: &RttNs| {
             [
@@ -133,7 +129,7 @@ pub fn text_table(rows: &[MsgRow]) -> String {
                 percentile(p.p50, 0.5),
                 percentile(p.p99, 0.99),
                 percentile(p.p99_9, 0.999),
-                max(p),
+                or_dash(p.max, latency),
             ]
         };
         let mut cells = vec![
@@ -159,26 +155,8 @@ pub fn text_table(rows: &[MsgRow]) -> String {
             lines.push((cells, String::new()));
         }
     }
-    let widths: Vec<usize> = (0..HEAD.len())
-        .map(|column| lines.iter().map(|(cells, _)| cells[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut out = String::new();
-    for (cells, notes) in &lines {
-        let mut line = String::new();
-        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
-            let left = column < 3 || column == 6 || column == 7;
-            if left {
-                let _ = write!(line, "{cell:<width$}  ");
-            } else {
-                let _ = write!(line, "{cell:>width$}  ");
-            }
-        }
-        line.push_str(notes);
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
-    out
+    // Names to the left, numbers to the right.
+    columns(&HEAD, lines, |column| matches!(column, 0..3 | 6 | 7))
 }
 
 /// The published report's label where the row repeats one of its experiments; else which loop it is.

@@ -4,7 +4,7 @@ use crate::histograms::{BenchRow, Histograms};
 use crate::messages::cpu::{CpuPerOp, per_op};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
 use crate::messages::{Arrivals, MsgWorkload, SystemName};
-use crate::rounds::median;
+use crate::rounds::{median, once_each};
 use crate::when::When;
 use barewire_measure::{Histogram, RttNs, little_law_check};
 use barewire_report::report::SLEEPS_BELOW;
@@ -224,6 +224,14 @@ impl BenchRow for MsgRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 /// What a row is made from besides its runs.
@@ -265,6 +273,10 @@ impl MsgRow {
 
     /// Makes the row of some runs of one cell: histograms merged, each run's own figures kept.
     pub fn from_runs(info: &CellInfo, runs: &[RunResult]) -> MsgRow {
+        MsgRow::of_runs(info, &runs.iter().collect::<Vec<_>>())
+    }
+
+    pub(crate) fn of_runs(info: &CellInfo, runs: &[&RunResult]) -> MsgRow {
         let w = &info.workload;
         let open = w.rate.is_some();
         let mut service = Histogram::new();
@@ -272,7 +284,6 @@ impl MsgRow {
         let mut send_lag: Option<Histogram> = None;
         let mut counts = RunCounts::default();
         let mut seconds = 0.0;
-        let mut contention = Vec::new();
         let mut histograms = Histograms::default();
         for run in runs {
             service.merge(&run.service);
@@ -287,18 +298,13 @@ impl MsgRow {
             }
             counts.add(&run.counts);
             seconds += run.measured.as_secs_f64();
-            for reason in &run.contention {
-                if !contention.contains(reason) {
-                    contention.push(reason.clone());
-                }
-            }
         }
         let rate = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
         let rtt_ns = RttNs::from(service.summary());
-        let lines: Vec<RunLine> = runs.iter().map(RunLine::of).collect();
+        let lines: Vec<RunLine> = runs.iter().map(|run| RunLine::of(run)).collect();
         let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
         let mut overload: Option<Overload> = None;
-        for run in runs.iter().filter_map(RunResult::overload) {
+        for run in runs.iter().filter_map(|run| run.overload()) {
             let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0, late: 0 });
             sum.unanswered += run.unanswered;
             sum.unsent += run.unsent;
@@ -353,8 +359,8 @@ impl MsgRow {
             unanswered: counts.unanswered,
             settled: runs.iter().filter_map(|run| run.settled).reduce(|a, b| a && b),
             seed: w.seed,
-            contention,
-            void: runs.iter().find_map(RunResult::void).map(|v| v.to_string()),
+            contention: once_each(runs.iter().flat_map(|run| &run.contention)),
+            void: runs.iter().find_map(|run| run.void()).map(|v| v.to_string()),
             overloaded: overload.map(|overload| overload.to_string()),
             cpu_ns_per_op,
             cpu,

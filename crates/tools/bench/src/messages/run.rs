@@ -5,13 +5,11 @@
 
 use crate::awake::COLD_PAUSE;
 use crate::error::BenchError;
-use crate::interrupt::interrupted;
 use crate::messages::MsgWorkload;
 use crate::messages::driver::RunResult;
 use crate::messages::{CellInfo, IdleState, MsgRow};
-use crate::rounds::turns;
-use barewire_base::{Duration, Instant};
-use barewire_measure::stamp;
+use crate::rounds::{Made, in_turns};
+use barewire_base::Duration;
 
 /// One system with one workload: what a row will be made of.
 pub trait Cell {
@@ -30,22 +28,6 @@ pub struct CellOutcome {
     pub runs: Vec<RunResult>,
     /// Why the cell was not run to its end. The other cells were.
     pub failed: Option<BenchError>,
-}
-
-/// Told what happens. [`Ticker`](crate::Ticker) is one; a test's list is another.
-pub trait Progress {
-    /// Run `done` of `total` is about to start: cell `cell` in round `round`.
-    fn before(&mut self, now: Instant, done: u32, total: u32, round: u32, cell: &CellInfo);
-    /// All is done.
-    fn finish(&mut self);
-}
-
-/// Says nothing.
-pub struct Silent;
-
-impl Progress for Silent {
-    fn before(&mut self, _: Instant, _: u32, _: u32, _: u32, _: &CellInfo) {}
-    fn finish(&mut self) {}
 }
 
 /// Setting a system up and taking it down.
@@ -67,45 +49,39 @@ pub fn planned_time(cells: &[Box<dyn Cell>], runs: u32) -> Duration {
 }
 
 /// Runs all cells `runs` times, round by round. A cell that fails is left out of later rounds; its outcome says why. When the
-/// process is [interrupted](crate::interrupt()), nothing more is run: outcomes hold the runs that ended before.
-pub fn interleave(cells: &mut [Box<dyn Cell>], runs: u32, progress: &mut dyn Progress) -> Vec<CellOutcome> {
-    let total = runs.saturating_mul(cells.len() as u32);
-    let mut results: Vec<(Vec<RunResult>, Option<BenchError>)> =
-        cells.iter().map(|_| (Vec::new(), None)).collect();
-    let mut done = 0;
-    for round in 0..runs {
-        for at in turns(round, cells.len()) {
-            let (cell, (runs, failed)) = (&mut cells[at], &mut results[at]);
-            if failed.is_none() && !interrupted() {
-                progress.before(stamp(), done, total, round, cell.info());
-                match cell.run(round) {
-                    Ok(result) => runs.push(result),
-                    // What an interruption ends has not failed: the rounds before it count.
-                    Err(_) if interrupted() => {}
-                    Err(error) => *failed = Some(error),
-                }
-            }
-            done += 1;
-        }
-    }
-    progress.finish();
-    cells
-        .iter()
-        .zip(results)
-        .map(|(cell, (made, failed))| {
-            let mut row = MsgRow::from_runs(cell.info(), &made);
-            row.broken_off = failed.as_ref().map(|e| format!("run {} of {runs} failed: {e}", made.len() + 1));
-            CellOutcome { row, runs: made, failed }
-        })
-        .collect()
+/// process is [interrupted](crate::interrupt()), nothing more is run: outcomes hold the runs that ended before. `tell` hears what runs now,
+/// `keep` gets the rows so far after each round.
+pub fn interleave(
+    cells: &mut [Box<dyn Cell>],
+    runs: u32,
+    tell: &mut dyn FnMut(String),
+    keep: &mut dyn FnMut(&[MsgRow]),
+) -> Vec<CellOutcome> {
+    let infos: Vec<CellInfo> = cells.iter().map(|cell| cell.info().clone()).collect();
+    let titles: Vec<String> = infos.iter().map(CellInfo::to_string).collect();
+    let mut once = |at: usize, round: u32| cells[at].run(round).map(Some);
+    let mut keep = |all: &[Made<RunResult>]| {
+        let begun = infos.iter().zip(all).filter(|(_, made)| !made.runs.is_empty());
+        keep(&begun.map(|(info, made)| row_of(info, made)).collect::<Vec<_>>());
+    };
+    let made = in_turns(&titles, runs, tell, &mut once, &mut keep);
+    let outcome = |(info, made): (&CellInfo, Made<RunResult>)| CellOutcome {
+        row: row_of(info, &made),
+        runs: made.runs.into_iter().map(|(_, run)| run).collect(),
+        failed: made.failed,
+    };
+    infos.iter().zip(made).map(outcome).collect()
+}
+
+fn row_of(info: &CellInfo, made: &Made<RunResult>) -> MsgRow {
+    let runs: Vec<&RunResult> = made.each().collect();
+    MsgRow { broken_off: made.broken_off.clone(), ..MsgRow::of_runs(info, &runs) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::messages::SystemName;
-    use crate::messages::driver::RunCounts;
-    use barewire_measure::Histogram;
     use std::cell::RefCell;
     use std::rc::Rc;
 
@@ -120,23 +96,6 @@ mod tests {
             workload: MsgWorkload::default(),
             idle_state: IdleState::Cold,
             command: "barewire bench".to_owned(),
-        }
-    }
-
-    fn result(ns: u64) -> RunResult {
-        let mut service = Histogram::new();
-        service.record_n(ns, 100);
-        RunResult {
-            service,
-            response: None,
-            send_lag: None,
-            measured: Duration::from_secs(1),
-            counts: RunCounts { sends: 100, completed: 100, ..RunCounts::default() },
-            settled: None,
-            answered: 0,
-            cpu: None,
-            begun: None,
-            contention: Vec::new(),
         }
     }
 
@@ -156,7 +115,7 @@ mod tests {
             if self.fails_in == Some(round) {
                 return Err(BenchError::Panicked("server"));
             }
-            Ok(result(self.ns[round as usize]))
+            Ok(RunResult::of(self.ns[round as usize], 100))
         }
     }
 
@@ -170,7 +129,7 @@ mod tests {
     #[test]
     fn cells_take_turns_and_keep_their_own_figures() {
         let log = Rc::default();
-        let outcomes = interleave(&mut cells(&log, None), 3, &mut Silent);
+        let outcomes = interleave(&mut cells(&log, None), 3, &mut |_| {}, &mut |_| {});
         assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2", "B2"]);
         let a = &outcomes[0].row;
         assert_eq!(a.samples, 300);
@@ -183,7 +142,10 @@ mod tests {
     #[test]
     fn a_cell_that_fails_does_not_take_the_others_down() {
         let log = Rc::default();
-        let outcomes = interleave(&mut cells(&log, Some(1)), 3, &mut Silent);
+        let (mut told, mut kept) = (Vec::new(), Vec::new());
+        let mut keep = |rows: &[MsgRow]| kept.push(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>());
+        let outcomes = interleave(&mut cells(&log, Some(1)), 3, &mut |line| told.push(line), &mut keep);
+        assert_eq!((kept, told.len()), (vec![vec![1, 1], vec![2, 1]], 5), "rows are kept after each round");
         assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2"]);
         assert_eq!(outcomes[0].runs.len(), 3);
         assert_eq!(outcomes[1].runs.len(), 1);

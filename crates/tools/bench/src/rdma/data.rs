@@ -13,7 +13,7 @@ use crate::awake::hold;
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::rc::Advert;
-use crate::row::{Measure, Measured, Param, SPANS, Subject, Unit};
+use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
 use crate::run::{Outcome, Workload, interleave};
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
@@ -469,10 +469,15 @@ impl Request {
     }
 
     /// Measures every row, in turns, forth and back: rows, and why some failed. One that fails is left out of later rounds, and says so.
+    /// `keep` gets the rows so far after each round.
     ///
     /// # Errors
     /// [`BenchError`] when there are no hosts for any.
-    pub fn run(&self, progress: &mut dyn FnMut(String)) -> Result<Outcome, BenchError> {
+    pub fn run(
+        &self,
+        progress: &mut dyn FnMut(String),
+        keep: &mut dyn FnMut(&[Row]),
+    ) -> Result<Outcome, BenchError> {
         let hosts = match self.over {
             Over::Mem => None,
             _ => Some(Hosts::create(Shape { hosts: 1, threads: 1, nics: 1 })?),
@@ -483,7 +488,7 @@ impl Request {
             Box::new(Asked { request: self, work: *work, hosts, idle_state }) as Box<dyn Workload + '_>
         };
         let mut all: Vec<Box<dyn Workload + '_>> = WORKS.iter().map(one).collect();
-        Ok(interleave(&mut all, self.runs, progress, &mut |_| {}))
+        Ok(interleave(&mut all, self.runs, progress, keep))
     }
 
     fn sides(&self, hosts: Option<&Hosts>) -> Result<(Side, Side), BenchError> {
@@ -629,7 +634,6 @@ impl Workload for Asked<'_> {
 mod tests {
     use super::*;
     use crate::patience::until_seen;
-    use crate::row::Row;
 
     #[test]
     fn every_operation_is_measured_in_one_thread_and_in_two() {
@@ -645,7 +649,7 @@ mod tests {
                     idle_state: IdleState::Warm,
                     command: String::new(),
                 };
-                let (rows, failures) = request.run(&mut |_| {}).unwrap();
+                let (rows, failures) = request.run(&mut |_| {}, &mut |_| {}).unwrap();
                 assert!(failures.is_empty(), "{failures:?}");
                 rows
             };

@@ -11,10 +11,11 @@ use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
 use crate::messages::IdleState;
 use crate::messages::cpu::{CpuUse, per_op};
-use crate::rounds::{median, turns};
+use crate::rounds::{Made, in_turns, median, once_each};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores};
+use std::cell::RefCell;
 use std::str::FromStr;
 
 /// Client hosts, threads of each, NICs: at most.
@@ -135,11 +136,17 @@ struct Sum {
     contention: Vec<String>,
     cpu: Vec<Option<CpuUse>>,
     histograms: Histograms,
-    broken_off: Option<String>,
 }
 
-/// Hosts of each shape that cells need.
-type AllHosts = Vec<(Shape, Result<Hosts, String>)>;
+/// Hosts of each shape that cells need; of those that cannot be made it is said why elsewhere.
+type AllHosts = Vec<(Shape, Result<Hosts, ()>)>;
+
+/// What is there before anything is measured.
+struct Found {
+    hosts: AllHosts,
+    /// Frames a second that the ports carry by themselves.
+    ports: Vec<(Over, f64)>,
+}
 
 impl Request {
     /// One connection at a time of one thread over `over`, closed each, one run of a second and nothing beside it.
@@ -238,30 +245,49 @@ impl Request {
     }
 
     /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
-    /// and its row says so.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<RcRow>, Vec<BenchError>) {
+    /// and its row says so. `keep` gets the rows so far after each round.
+    pub fn run(
+        &self,
+        progress: &mut (dyn FnMut(String) + Send),
+        keep: &mut dyn FnMut(&[RcRow]),
+    ) -> (Vec<RcRow>, Vec<BenchError>) {
         let cells = self.cells();
-        let mut sums: Vec<Sum> = cells.iter().map(|_| Sum::default()).collect();
-        let (mut ports, mut failures) = (Vec::new(), Vec::new());
+        let mut failures = Vec::new();
+        // Runs tell how fast it goes, too.
+        let progress = RefCell::new(progress);
         let (_awake, idle_state) = hold(self.idle_state);
-        let given_up = self.run_into(&cells, &mut sums, &mut ports, &mut failures, progress).err();
-        failures.extend(given_up);
-        let rows = cells.iter().zip(sums).filter(|(_, sum)| !sum.runs.is_empty());
-        let rows = rows.map(|(cell, sum)| {
-            let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
-            RcRow { idle_state: Some(idle_state), ..self.row_of(cell, sum, port) }
-        });
-        (rows.collect(), failures)
+        let found = self.find(&cells, &mut failures);
+        let rows = |made: &[Made<LiveResult>]| -> Vec<RcRow> {
+            let ports = found.as_ref().map_or(&[][..], |found| &found.ports);
+            let of = |(cell, made): (&Cell, &Made<LiveResult>)| {
+                let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
+                RcRow { idle_state: Some(idle_state), ..self.row_of(cell, made, port) }
+            };
+            cells.iter().zip(made).filter(|(_, made)| !made.runs.is_empty()).map(of).collect()
+        };
+        let made = match &found {
+            Ok(Found { hosts, .. }) => {
+                let mut once = |cell: &Cell, round: u32| {
+                    let hosts = match hosts.iter().find(|(shape, _)| *shape == cell.shape) {
+                        Some((_, Ok(hosts))) if cell.over != Over::Mem => Some(hosts),
+                        Some((_, Err(_))) if cell.over != Over::Mem => return Ok(None),
+                        _ => None,
+                    };
+                    self.run_once(cell, round, hosts, &mut **progress.borrow_mut()).map(Some)
+                };
+                let mut tell = |line| progress.borrow_mut()(line);
+                self.rounds(&cells, &mut tell, &mut once, &mut |made| keep(&rows(made)))
+            }
+            Err(_) => Vec::new(),
+        };
+        let all = rows(&made);
+        failures.extend(made.into_iter().filter_map(|one| one.failed));
+        failures.extend(found.err().or_else(|| go_on().err()));
+        (all, failures)
     }
 
-    fn run_into(
-        &self,
-        cells: &[Cell],
-        sums: &mut [Sum],
-        ports: &mut Vec<(Over, f64)>,
-        failures: &mut Vec<BenchError>,
-        progress: &mut (dyn FnMut(String) + Send),
-    ) -> Result<(), BenchError> {
+    /// Hosts of each shape, and what ports carry by themselves.
+    fn find(&self, cells: &[Cell], failures: &mut Vec<BenchError>) -> Result<Found, BenchError> {
         self.check()?;
         let mut hosts: AllHosts = Vec::new();
         for cell in cells.iter().filter(|cell| cell.over != Over::Mem) {
@@ -269,9 +295,10 @@ impl Request {
                 go_on()?;
                 let made = Hosts::create(cell.shape);
                 // Cells of other shapes go on without them.
-                hosts.push((cell.shape, made.map_err(|error| keep(error, failures))));
+                hosts.push((cell.shape, made.map_err(|error| failures.push(error))));
             }
         }
+        let mut ports = Vec::new();
         for &over in &self.overs {
             go_on()?;
             let single = Shape { hosts: 1, threads: 1, nics: 1 };
@@ -284,50 +311,22 @@ impl Request {
                 Ok(rate) => ports.push((over, rate.round())),
                 // Where no hosts can be made it is said above.
                 Err(BenchError::Lab(_)) if hosts.iter().any(|(_, made)| made.is_err()) => {}
-                Err(error) => drop(keep(error, failures)),
+                Err(error) => failures.push(error),
             }
         }
-        self.rounds(cells, sums, failures, progress, &mut |cell, round, progress| {
-            let hosts = match hosts.iter().find(|(shape, _)| *shape == cell.shape) {
-                Some((_, Ok(hosts))) if cell.over != Over::Mem => Some(hosts),
-                Some((_, Err(_))) if cell.over != Over::Mem => return Ok(None),
-                _ => None,
-            };
-            self.run_once(cell, round, hosts, progress).map(Some)
-        })
+        Ok(Found { hosts, ports })
     }
 
     /// Runs all cells in turns by `once`, which gives nothing where a cell cannot be run at all.
     fn rounds(
         &self,
         cells: &[Cell],
-        sums: &mut [Sum],
-        failures: &mut Vec<BenchError>,
-        progress: &mut (dyn FnMut(String) + Send),
+        tell: &mut dyn FnMut(String),
         once: &mut Once<'_>,
-    ) -> Result<(), BenchError> {
-        for round in 0..self.runs {
-            for at in turns(round, cells.len()) {
-                let (cell, sum) = (&cells[at], &mut sums[at]);
-                if sum.broken_off.is_some() {
-                    continue;
-                }
-                go_on()?;
-                progress(format!("run {} of {}: {}", round + 1, self.runs, cell.title()));
-                match once(cell, round, progress) {
-                    Ok(Some(result)) => sum.take(result),
-                    Ok(None) => {}
-                    Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
-                    // What an interruption ends has not failed: the rounds before it count.
-                    Err(_) if crate::interrupted() => return Err(BenchError::Interrupted),
-                    Err(error) => {
-                        let why = keep(error, failures);
-                        sum.broken_off = Some(format!("run {} of {} failed: {why}", round + 1, self.runs));
-                    }
-                }
-            }
-        }
-        Ok(())
+        keep: &mut dyn FnMut(&[Made<LiveResult>]),
+    ) -> Vec<Made<LiveResult>> {
+        let titles: Vec<String> = cells.iter().map(Cell::title).collect();
+        in_turns(&titles, self.runs, tell, &mut |at, round| once(&cells[at], round), keep)
     }
 
     fn run_once(
@@ -369,10 +368,12 @@ impl Request {
     /// The rows of this request with nothing measured: for tests of what is made of rows.
     #[cfg(test)]
     pub(crate) fn unmeasured_rows(&self) -> Vec<RcRow> {
-        self.cells().iter().map(|cell| self.row_of(cell, Sum::default(), None)).collect()
+        let none = Made { runs: Vec::new(), broken_off: None, failed: None };
+        self.cells().iter().map(|cell| self.row_of(cell, &none, None)).collect()
     }
 
-    fn row_of(&self, cell: &Cell, sum: Sum, port: Option<f64>) -> RcRow {
+    fn row_of(&self, cell: &Cell, made: &Made<LiveResult>, port: Option<f64>) -> RcRow {
+        let sum = made.each().fold(Sum::default(), Sum::with);
         let threads = cell.shape.clients() + cell.shape.nics;
         let mut notes = Vec::new();
         let cores = allowed_cores().map_or(1, |cores| cores.len());
@@ -438,9 +439,9 @@ impl Request {
             contended: sum.runs.iter().any(|run| run.contended),
             no_baseline,
             void: void(sum.connections, sum.failed, &sum.runs),
-            broken_off: sum.broken_off,
+            broken_off: made.broken_off.clone(),
             runs: sum.runs,
-            contention: sum.contention,
+            contention: once_each(&sum.contention),
             cpu_ns_per_op,
             cpu,
             notes,
@@ -451,15 +452,7 @@ impl Request {
 }
 
 /// One run of one cell in one round.
-type Once<'a> =
-    dyn FnMut(&Cell, u32, &mut (dyn FnMut(String) + Send)) -> Result<Option<LiveResult>, BenchError> + 'a;
-
-/// Keeps an error, and gives its text.
-fn keep(error: BenchError, failures: &mut Vec<BenchError>) -> String {
-    let why = error.to_string();
-    failures.push(error);
-    why
-}
+type Once<'a> = dyn FnMut(&Cell, u32) -> Result<Option<LiveResult>, BenchError> + 'a;
 
 impl Cell {
     fn title(&self) -> String {
@@ -476,8 +469,8 @@ impl Cell {
 }
 
 impl Sum {
-    fn take(&mut self, result: LiveResult) {
-        self.runs.push(RcRun::of(&result));
+    fn with(mut self, result: &LiveResult) -> Sum {
+        self.runs.push(RcRun::of(result));
         self.cpu.push(result.cpu);
         self.latency.merge(&result.latency);
         self.histograms.push("latency", &result.latency);
@@ -490,11 +483,8 @@ impl Sum {
         self.connections += result.connections;
         self.failed += result.failed;
         self.stalled_s += result.stalled_s;
-        for reason in result.contention.map(|c| c.reasons).unwrap_or_default() {
-            if !self.contention.contains(&reason) {
-                self.contention.push(reason);
-            }
-        }
+        self.contention.extend(result.contention.iter().flat_map(|c| c.reasons.clone()));
+        self
     }
 }
 
@@ -537,9 +527,8 @@ mod tests {
         let mut request = Request { runs: 3, ..request() };
         request.windows = vec![1, 2, 4];
         let cells = request.cells();
-        let (mut sums, mut failures) = (cells.iter().map(|_| Sum::default()).collect::<Vec<_>>(), Vec::new());
         let mut order = Vec::new();
-        let mut once = |cell: &Cell, round: u32, _: &mut (dyn FnMut(String) + Send)| {
+        let mut once = |cell: &Cell, round: u32| {
             order.push((round, cell.window));
             match (round, cell.window) {
                 (1, 2) => Err(BenchError::Plan("the server is gone".to_owned())),
@@ -548,12 +537,15 @@ mod tests {
                 }
             }
         };
-        request.rounds(&cells, &mut sums, &mut failures, &mut |_| {}, &mut once).unwrap();
+        let mut kept = Vec::new();
+        let mut keep =
+            |made: &[Made<LiveResult>]| kept.push(made.iter().map(|one| one.runs.len()).sum::<usize>());
+        let made = request.rounds(&cells, &mut |_| {}, &mut once, &mut keep);
         let told: Vec<u32> = order.iter().map(|(_, window)| *window).collect();
         assert_eq!(told, [1, 2, 4, 4, 2, 1, 1, 4], "forth, back, and without the one that failed");
-        assert_eq!(failures.len(), 1);
+        assert_eq!((made.iter().filter(|one| one.failed.is_some()).count(), kept), (1, vec![3, 5]));
         let rows: Vec<RcRow> =
-            cells.iter().zip(sums).map(|(cell, sum)| request.row_of(cell, sum, None)).collect();
+            cells.iter().zip(&made).map(|(cell, made)| request.row_of(cell, made, None)).collect();
         assert_eq!(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>(), [3, 1, 3]);
         assert_eq!(rows[1].broken_off.as_deref(), Some("run 2 of 3 failed: the server is gone"));
         let notes = super::super::render::notes;
@@ -567,7 +559,7 @@ mod tests {
             let mut request = Request { seconds, ..request() };
             (request.idle, request.runs, request.threads) = (idle, 1, vec![threads]);
             request.baseline = Some(Baseline::KernelTcp);
-            let (rows, failures) = request.run(&mut |_| {});
+            let (rows, failures) = request.run(&mut |_| {}, &mut |_| {});
             assert!(failures.is_empty(), "{failures:?}");
             rows
         };
@@ -607,7 +599,7 @@ mod tests {
         request.windows = vec![1, 8];
         request.baseline = Some(Baseline::KernelTcp);
         let mut told = 0;
-        let (rows, failures) = request.run(&mut |_| told += 1);
+        let (rows, failures) = request.run(&mut |_| told += 1, &mut |_| {});
         assert!(failures.is_empty(), "{failures:?}");
         assert_eq!((rows.len(), told), (4, 8));
         for row in &rows {
@@ -619,7 +611,8 @@ mod tests {
             assert_eq!(row.system == "barewire", row.steps_ns.is_some());
             assert_eq!(row.system == "barewire", row.port_frames_per_s.is_some());
         }
-        assert!(rows[0].same_but_system(&rows[1]) && !rows[0].same_but_system(&rows[3]), "windows differ");
+        let known = crate::render::Known::all(&rows);
+        assert!(known[0].same_work(&known[1]) && !known[0].same_work(&known[3]), "windows differ");
         // What a busy machine made of so short runs is no matter of what is said of them.
         let went_well = |mut row: RcRow| {
             (row.void, row.no_baseline, row.connections_per_s) = (None, None, 1_000.0);

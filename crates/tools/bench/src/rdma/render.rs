@@ -2,9 +2,8 @@
 
 use super::{RcRow, Span, Steps};
 use crate::messages::IdleState;
-use crate::render::{columns, latency, rate, spread_line};
+use crate::render::{Known, contended, latency, listing, maybe, percentile, plain, rate};
 use crate::rounds::{spread, spread_ns};
-use barewire_measure::samples_needed;
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
 use std::fmt::Write as _;
@@ -16,7 +15,7 @@ pub fn notes(row: &RcRow) -> Vec<String> {
         notes.push(format!("VOID: {why}"));
     }
     if row.contended {
-        notes.push("contended".to_owned());
+        notes.push(contended(&row.contention));
     }
     if !row.teardown {
         notes.push("not closed".to_owned());
@@ -32,46 +31,34 @@ pub fn notes(row: &RcRow) -> Vec<String> {
     notes
 }
 
-fn at(value: Option<u64>, q: f64) -> String {
-    value.map_or_else(|| format!("n<{}", samples_needed(q)), latency)
-}
-
 /// The table of rows: medians of their runs, under each between which values the runs were, and what they say to each other.
 pub fn text_table(rows: &[RcRow]) -> String {
-    let lines = rows.iter().flat_map(|row| {
+    let cells = |row: &RcRow| {
         let l = &row.latency_ns;
-        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        let cells = vec![
-            row.system.clone(),
-            row.mode.clone(),
-            row.over.clone(),
-            format!("{} x {}", row.hosts, row.threads),
-            row.nics.to_string(),
-            row.window.to_string(),
-            row.live_qps.to_string(),
-            rate(row.connections_per_s),
-            at(l.p50, 0.5),
-            at(l.p99, 0.99),
-            at(l.p99_9, 0.999),
-            or_dash(row.frames_per_connection.map(|f| format!("{f:.2}"))),
-            or_dash(row.port_frames_per_s.map(rate)),
-            or_dash(row.bytes_per_live_qp.map(|b| format!("{b:.0}"))),
-            or_dash(row.cpu_ns_per_op.map(|ns| latency(ns as u64))),
-            or_dash(row.cpu.map(|cpu| format!("{:.1}", cpu.cores))),
-        ];
-        let mut least_most = vec![String::new(); cells.len()];
-        least_most[7] = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
         let of = |figure: fn(&Span) -> Option<u64>| spread_ns(row.runs.iter().map(|r| figure(&r.latency_ns)));
-        (least_most[8], least_most[9], least_most[10]) = (of(|s| s.p50), of(|s| s.p99), of(|s| s.p99_9));
-        let of_row = (cells, notes(row).join("; "));
-        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
-    });
-    let head = [
-        "system", "mode", "over", "clients", "NICs", "window", "live", "conn/s", "p50", "99 %", "99.9 %",
-        "frames", "port/s", "B/QP", "CPU each", "cores",
-    ];
-    let mut out = columns(&head, lines.collect(), 3);
-    let steps: Vec<&RcRow> = rows.iter().filter(|row| row.steps_ns.is_some()).collect();
+        let rates = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
+        vec![
+            plain("system", &row.system),
+            plain("mode", &row.mode),
+            plain("over", &row.over),
+            plain("clients", format!("{} x {}", row.hosts, row.threads)),
+            plain("NICs", row.nics),
+            plain("window", row.window),
+            plain("live", row.live_qps),
+            ("conn/s", rate(row.connections_per_s), rates),
+            ("p50", percentile(l.p50, 0.5), of(|s| s.p50)),
+            ("99 %", percentile(l.p99, 0.99), of(|s| s.p99)),
+            ("99.9 %", percentile(l.p99_9, 0.999), of(|s| s.p99_9)),
+            maybe("frames", row.frames_per_connection, |f| format!("{f:.2}")),
+            maybe("port/s", row.port_frames_per_s, rate),
+            maybe("B/QP", row.bytes_per_live_qp, |b| format!("{b:.0}")),
+            maybe("CPU each", row.cpu_ns_per_op, |ns| latency(ns as u64)),
+            maybe("cores", row.cpu, |cpu| format!("{:.1}", cpu.cores)),
+        ]
+    };
+    let mut out = listing(rows, 3, cells, notes, |row| row.runs.len());
+    let steps: Vec<(&RcRow, &Steps)> =
+        rows.iter().filter_map(|row| Some((row, row.steps_ns.as_ref()?))).collect();
     if !steps.is_empty() {
         out += "\nSteps of one connection after the other, medians:\n";
         out += &steps_table(&steps);
@@ -79,52 +66,50 @@ pub fn text_table(rows: &[RcRow]) -> String {
     out + &ratios(rows)
 }
 
-fn steps_table(rows: &[&RcRow]) -> String {
-    let lines = rows.iter().filter_map(|row| {
-        let steps: &Steps = row.steps_ns.as_ref()?;
-        let median = |span: &Span| at(span.p50, 0.5);
-        let cells = vec![
-            format!("{} over {}", row.mode, row.over),
-            median(&steps.create),
-            median(&steps.req_to_rep),
-            median(&steps.rtu),
-            median(&steps.first_byte),
-            median(&steps.disconnect),
-            median(&steps.destroy),
-            steps.create.samples.to_string(),
-        ];
-        Some((cells, String::new()))
-    });
-    let head =
-        ["system", "create", "REQ to REP", "RTU", "first byte", "DREQ to DREP", "destroy", "connections"];
-    columns(&head, lines.collect(), 1)
+fn steps_table(rows: &[(&RcRow, &Steps)]) -> String {
+    let cells = |(row, steps): &(&RcRow, &Steps)| {
+        let median = |head, span: &Span| plain(head, percentile(span.p50, 0.5));
+        vec![
+            plain("system", format!("{} over {}", row.mode, row.over)),
+            median("create", &steps.create),
+            median("REQ to REP", &steps.req_to_rep),
+            median("RTU", &steps.rtu),
+            median("first byte", &steps.first_byte),
+            median("DREQ to DREP", &steps.disconnect),
+            median("destroy", &steps.destroy),
+            plain("connections", steps.create.samples),
+        ]
+    };
+    listing(rows, 1, cells, |_| Vec::new(), |_| 0)
 }
 
 /// How one system stands beside another on the same wires, or without any, and what more live queue pairs cost, each in a sentence with
 /// its interval, or with what is missing for one.
 pub fn ratios(rows: &[RcRow]) -> String {
     let mut out = String::new();
-    let usable = |row: &&RcRow| row.void.is_none() && row.connections_per_s > 0.0;
+    let usable = |row: &RcRow| row.void.is_none() && row.connections_per_s > 0.0;
     let words = |ours: &RcRow, theirs: &RcRow, name: &str| {
         let rates = |row: &RcRow| row.runs.iter().map(|run| run.connections_per_s).collect::<Vec<_>>();
         standing(&rates(ours), &rates(theirs), Better::Higher, &Method::default())
             .map(|standing| standing.words(name))
     };
-    let baselines = rows.iter().filter(|row| row.system == "kernel-tcp" && row.no_baseline.is_none());
-    for base in baselines.filter(usable) {
-        for row in rows.iter().filter(|row| row.same_but_system(base)).filter(usable) {
+    let known: Vec<_> = Known::all(rows).into_iter().filter(|known| usable(known.row)).collect();
+    let is_base = |row: &RcRow| row.system == "kernel-tcp" && row.no_baseline.is_none();
+    for base in known.iter().filter(|known| is_base(known.row)) {
+        let others = known.iter().filter(|other| other.row.system != base.row.system);
+        for row in others.filter(|other| other.same_work(base)).map(|other| other.row) {
             let wires = if row.without_wires() {
                 " over loopback, in other ways and without wires: no system call against three"
             } else {
                 ""
             };
-            if let Some(words) = words(row, base, &format!("kernel TCP{wires}")) {
+            if let Some(words) = words(row, base.row, &format!("kernel TCP{wires}")) {
                 let _ = writeln!(out, "{} is {words}", row.title());
             }
         }
     }
-    for few in rows.iter().filter(usable) {
-        for many in rows.iter().filter(usable) {
+    for few in rows.iter().filter(|row| usable(row)) {
+        for many in rows.iter().filter(|row| usable(row)) {
             let mut same = many.clone();
             same.live_qps = few.live_qps;
             if many.live_qps > few.live_qps && same.title() == few.title() {

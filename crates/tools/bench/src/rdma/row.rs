@@ -229,6 +229,14 @@ impl BenchRow for RcRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
 }
 
 /// [`RcRow::little`], and what is to be said of it: nothing while it is what it should be.
@@ -278,14 +286,6 @@ impl RcRow {
             if self.teardown { "" } else { ", no teardown" },
             if self.live_qps > 0 { format!(", {} live", self.live_qps) } else { String::new() },
         )
-    }
-
-    /// Whether `other` does the same work with another system: on the same wires, or, where there are none
-    /// ([`without_wires`](Self::without_wires)), each in its own way.
-    pub fn same_but_system(&self, other: &RcRow) -> bool {
-        let key =
-            |r: &RcRow| (r.threads, r.hosts, r.nics, r.window, r.teardown, r.live_qps, r.without_wires());
-        key(self) == key(other) && self.idle_state == other.idle_state && self.system != other.system
     }
 
     /// Over memory links or the loopback: what two such rows have in common is that there is no wire. One hands frames over without a

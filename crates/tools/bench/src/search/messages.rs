@@ -103,43 +103,28 @@ impl crate::BenchRow for SearchRow {
 impl SearchRow {
     /// The table's lines: one for each row.
     pub fn table(rows: &[SearchRow]) -> String {
-        use crate::render::rate;
-        let head = [
-            "system",
-            "mode",
-            "over",
-            "size",
-            "search",
-            "goal",
-            "lower",
-            "upper",
-            "conditional",
-            "trials",
-            "time",
-        ];
-        let or_dash = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), rate);
-        let lines = rows.iter().map(|row| {
+        use crate::render::{maybe, plain, rate};
+        let cells = |row: &SearchRow| {
             let found = &row.found;
-            let mut notes = row.notes.clone();
-            if let Some(why) = &row.void {
-                notes.insert(0, format!("VOID: {why}"));
-            }
-            let cells = vec![
-                row.system.clone(),
-                row.mode.clone(),
-                row.over.clone(),
-                row.size.to_string(),
-                row.search.clone(),
-                found.goal.name.clone(),
-                or_dash(found.lower_per_s.map(|load| load as f64)),
-                or_dash(found.upper_per_s.map(|load| load as f64)),
-                or_dash(found.conditional_throughput_per_s),
-                found.trials.to_string(),
-                format!("{:.1} s", found.trial_seconds),
-            ];
-            (cells, notes.join("; "))
-        });
-        crate::render::columns(&head, lines.collect(), 3)
+            let load = |head, load: Option<u64>| maybe(head, load.map(|load| load as f64), rate);
+            vec![
+                plain("system", &row.system),
+                plain("mode", &row.mode),
+                plain("over", &row.over),
+                plain("size", row.size),
+                plain("search", &row.search),
+                plain("goal", &found.goal.name),
+                load("lower", found.lower_per_s),
+                load("upper", found.upper_per_s),
+                maybe("conditional", found.conditional_throughput_per_s, rate),
+                plain("trials", found.trials),
+                plain("time", format!("{:.1} s", found.trial_seconds)),
+            ]
+        };
+        let notes = |row: &SearchRow| {
+            row.void.iter().map(|why| format!("VOID: {why}")).chain(row.notes.clone()).collect()
+        };
+        crate::render::listing(rows, 3, cells, notes, |_| 1)
     }
 }
 
@@ -306,16 +291,10 @@ mod tests {
         response.record_n(3_000_000, 5);
         let counts = RunCounts { sends: 97, completed: 95, unanswered: 2, unsent: 3, ..RunCounts::default() };
         let mut run = RunResult {
-            service: Histogram::new(),
             response: Some(response),
-            send_lag: None,
             measured: Duration::from_secs(1),
             counts,
-            settled: None,
-            answered: 0,
-            cpu: None,
-            begun: None,
-            contention: Vec::new(),
+            ..RunResult::default()
         };
         let late = Duration::from_millis(1);
         assert_eq!(outcome(&run, late), Outcome { sent: 100, bad: 10, offered: true });

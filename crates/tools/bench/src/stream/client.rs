@@ -3,6 +3,7 @@
 use super::pump::{self, LOOK, Sent, exact};
 use super::words::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use super::{Interval, Protocol, StreamError, StreamRun};
+use crate::awake::stolen;
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
 use std::collections::hash_map::RandomState;
@@ -13,8 +14,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest time to wait for a server that is not there yet.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Share of the cores' time that the hypervisor may take, in percent.
-const STEAL_PERCENT_MAX: f64 = 1.0;
 /// One attempt to connect.
 const ATTEMPT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Longest time for an answer.
@@ -175,9 +174,9 @@ pub fn run(config: &ClientConfig, tell: &mut dyn FnMut(&Interval)) -> Result<Str
     };
     // Senders, receivers and what is between them may share few cores: being switched out is the rule here, and says nothing.
     // What the hypervisor took does.
-    let contention = watch.finish();
-    run.contended = contention.steal_percent.is_some_and(|percent| percent > STEAL_PERCENT_MAX);
-    run.contention = contention.reasons;
+    let report = watch.finish();
+    run.contention.clone_from(&report.reasons);
+    run.contended = !stolen(report).is_empty();
     if run.void.is_none() && run.received_bytes == 0 {
         run.void = Some("nothing arrived".to_owned());
     }

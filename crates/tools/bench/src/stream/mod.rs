@@ -246,12 +246,6 @@ impl StreamRow {
         let (sent, lost) = runs
             .iter()
             .fold((0, 0), |(sent, lost), run| (sent + run.sent.unwrap_or(0), lost + run.lost.unwrap_or(0)));
-        let mut contention: Vec<String> = Vec::new();
-        for reason in runs.iter().flat_map(|run| &run.contention) {
-            if !contention.contains(reason) {
-                contention.push(reason.clone());
-            }
-        }
         StreamRow {
             system: "kernel".to_owned(),
             protocol: config.protocol,
@@ -268,7 +262,7 @@ impl StreamRow {
             lost_percent: udp.then(|| thousandth(100.0 * lost as f64 / (sent as f64).max(1.0))),
             seconds: thousandth(runs.iter().map(|run| run.seconds).sum()),
             contended: runs.iter().any(|run| run.contended),
-            contention,
+            contention: crate::rounds::once_each(runs.iter().flat_map(|run| &run.contention)),
             void: match runs.is_empty() {
                 true => Some("no run ended".to_owned()),
                 false => runs.iter().find_map(|run| run.void.clone()),

@@ -195,6 +195,7 @@ impl Installed {
             rate_pps: Some(packets as f64 * share / span),
             cpu_us_per_packet: cpu.map(|ns| ns as f64 / 1e3 / packets as f64),
             contended: report.contended,
+            contention: report.reasons,
             ..SwitchRun::default()
         })
     }

@@ -3,11 +3,11 @@
 use super::bmv2;
 use super::mem::{self, Loaded};
 use super::program::Source;
-use super::row::{SwitchRow, SwitchRun};
+use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload};
 use crate::error::{BenchError, go_on};
-use crate::rounds::turns;
+use crate::rounds::{Made, in_turns};
 use barewire_engine::Agent;
 use barewire_measure::{Contention, stamp};
 use barewire_port::{PcapReader, PcapWriter, PortUri};
@@ -198,6 +198,7 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, B
         rate_pps: Some(packets as f64 / took),
         cpu_us_per_packet: Some(cpu as f64 / 1e3 / packets as f64),
         contended: report.contended,
+        contention: report.reasons,
         void,
         ..SwitchRun::default()
     })
@@ -212,121 +213,87 @@ pub fn measure(
     cell: &FilesCell,
     runs: u32,
     command: &str,
-    progress: &mut dyn FnMut(String),
+    told: Told<'_>,
 ) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let folder = Folder::create("switch-files").map_err(BenchError::io("making a folder"))?;
-    let mut ours = Vec::new();
+    let (mut ours, mut rows) = (Vec::new(), Vec::new());
     for &engine in &cell.engines {
         let loaded = mem::load(&cell.source, engine, &cell.spec)?;
-        let row = SwitchRow {
+        rows.push(SwitchRow {
             engine: Some(engine.to_string()),
             load_us: Some(loaded.load_us),
             ..row_of("barewire", cell, &loaded.workload, cell.packets, command)
-        };
-        ours.push((loaded, row, Vec::new()));
+        });
+        ours.push(loaded);
     }
-    let Some((first, ..)) = ours.first() else { return Ok((Vec::new(), Vec::new())) };
-    write_inputs(&folder.0, &first.workload, cell.packets)?;
+    let Some(workload) = ours.first().map(|first| first.workload.clone()) else {
+        return Ok((Vec::new(), Vec::new()));
+    };
+    write_inputs(&folder.0, &workload, cell.packets)?;
     let theirs = match (cell.bmv2, bmv2::Installed::find()) {
         (true, Some(installed)) => {
             let packets = cell.packets.min(BMV2_PACKETS_MAX);
             let folder = Folder::create("bmv2-files").map_err(BenchError::io("making a folder"))?;
-            write_inputs(&folder.0, &first.workload, packets)?;
-            Some((installed, folder, packets))
+            write_inputs(&folder.0, &workload, packets)?;
+            rows.push(SwitchRow {
+                notes: vec!["its queues were made as long as the file".to_owned()],
+                ..row_of("bmv2", cell, &workload, packets, command)
+            });
+            Some(Bmv2 { installed, folder, packets })
         }
         _ => None,
     };
-    let workload = first.workload.clone();
-    let mut failures = Vec::new();
-    let mut bmv2 = theirs.map(|(installed, folder, packets)| Bmv2 {
-        row: SwitchRow {
-            notes: vec!["its queues were made as long as the file".to_owned()],
-            ..row_of("bmv2", cell, &workload, packets, command)
-        },
-        installed,
-        folder,
-        packets,
-        lost: 0,
-        runs: Vec::new(),
-    });
-    for round in 0..runs {
-        for at in turns(round, ours.len() + usize::from(bmv2.is_some())) {
-            go_on()?;
-            let (row, ran) = match (ours.get_mut(at), &mut bmv2) {
-                (Some((_, row, _)), _) if row.broken_off.is_some() => continue,
-                (Some((loaded, row, done)), _) => {
-                    progress(format!("run {} of {runs}: {}", round + 1, row.title()));
-                    (row, run_ours(loaded, &folder.0, cell.packets).map(|run| done.push(run)))
-                }
-                (None, Some(theirs)) if theirs.row.broken_off.is_some() => continue,
-                (None, Some(theirs)) => {
-                    let packets = theirs.packets;
-                    progress(format!("run {} of {runs}: bmv2 over pcap, {packets} packets", round + 1));
-                    let ran = theirs.run(&cell.source, &workload);
-                    (&mut theirs.row, ran)
-                }
-                (None, None) => continue,
-            };
-            match ran {
-                Ok(()) => {}
-                Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
-                Err(error) => {
-                    row.broken_off = Some(format!("run {} of {runs} failed: {error}", round + 1));
-                    failures.push(error);
+    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
+    let mut outputs = Outputs { right: 0, lost: 0 };
+    let mut once = |at: usize, _: u32| match (ours.get(at), &theirs) {
+        (Some(loaded), _) => run_ours(loaded, &folder.0, cell.packets).map(Some),
+        (None, Some(theirs)) => theirs.run(&cell.source, &workload, &mut outputs).map(Some),
+        (None, None) => Ok(None),
+    };
+    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
+    let finish = |(mut row, made): (SwitchRow, &Made<SwitchRun>)| {
+        let runs = made.runs.len() as u64;
+        match &theirs {
+            Some(theirs) if row.system == "bmv2" => {
+                row.checked = outputs.right;
+                if outputs.lost > 0 {
+                    let (lost, sent) = (outputs.lost, theirs.packets * runs);
+                    row.notes
+                        .push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
                 }
             }
+            _ => row.checked = cell.packets * runs,
         }
-    }
-    let finish = |mut row: SwitchRow, runs: Vec<SwitchRun>| {
-        row.take_runs(runs);
-        if row.runs.is_empty() {
-            row.void = row.broken_off.clone();
-        }
-        row
+        finished(row, made)
     };
-    let mut rows: Vec<SwitchRow> = ours
-        .into_iter()
-        .map(|(_, mut row, done)| {
-            row.checked = cell.packets * done.len() as u64;
-            finish(row, done)
-        })
-        .collect();
-    if let Some(Bmv2 { mut row, packets, lost, runs, .. }) = bmv2 {
-        if lost > 0 {
-            let sent = packets * runs.len() as u64;
-            row.notes.push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
-        }
-        rows.push(finish(row, runs));
-    } else if cell.bmv2 {
+    let mut rows: Vec<SwitchRow> = rows.into_iter().zip(&made).map(finish).collect();
+    if cell.bmv2 && theirs.is_none() {
         rows.extend(bmv2::recorded_files(&cell.source.name, cell.spec.entries));
     }
-    Ok((rows, failures))
+    Ok((rows, made.into_iter().filter_map(|one| one.failed).collect()))
 }
 
 /// The real one on the same packets, fewer of them.
 struct Bmv2 {
-    row: SwitchRow,
     installed: bmv2::Installed,
     folder: Folder,
     packets: u64,
-    lost: u64,
-    runs: Vec<SwitchRun>,
 }
 
 impl Bmv2 {
-    fn run(&mut self, source: &Source, workload: &Workload) -> Result<(), BenchError> {
+    /// Once; what came out of it is added to `sum`.
+    fn run(&self, source: &Source, workload: &Workload, sum: &mut Outputs) -> Result<SwitchRun, BenchError> {
         let mut run = self.installed.run_files(source, workload, &self.folder.0, self.packets)?;
         match check_outputs(&self.folder.0, workload, self.packets) {
             // What it loses all the same is no packet per second.
             Ok(Outputs { right, lost }) => {
                 run.rate_pps = run.rate_pps.map(|pps| pps * right as f64 / self.packets as f64);
-                self.lost += lost;
-                self.row.checked += right;
+                sum.lost += lost;
+                sum.right += right;
             }
             Err(why) => run.void = Some(format!("wrong: {why}")),
         }
-        self.runs.push(run);
-        Ok(())
+        Ok(run)
     }
 }
 
@@ -365,7 +332,8 @@ mod tests {
     #[test]
     fn files_come_out_as_they_have_to() {
         for name in ["simple_router", "acl", "deep_headers"] {
-            let (rows, failures) = measure(&cell(name), 2, "test", &mut |_| {}).unwrap();
+            let (rows, failures) =
+                measure(&cell(name), 2, "test", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap();
             assert_eq!((rows.len(), failures.len()), (2, 0));
             for row in rows {
                 assert_eq!((row.void.as_deref(), row.checked, row.runs.len()), (None, 10_000, 2), "{row:?}");

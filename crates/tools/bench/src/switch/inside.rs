@@ -7,11 +7,11 @@
 
 use super::mem::MemCell;
 use super::program::kind_of;
-use super::row::{SwitchRow, SwitchRun};
+use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
 use super::setup::apply;
 use super::workload::{IN_PORT, Workload};
 use crate::error::{BenchError, go_on};
-use crate::rounds::turns;
+use crate::rounds::in_turns;
 use barewire_base::Duration;
 use barewire_measure::{Contention, stamp};
 use barewire_switch::datapath::TargetConfig;
@@ -31,7 +31,6 @@ struct Rig {
     next: usize,
     repeat: u32,
     row: SwitchRow,
-    done: Vec<SwitchRun>,
 }
 
 impl Rig {
@@ -67,7 +66,7 @@ impl Rig {
             command: command.to_owned(),
             ..SwitchRow::default()
         };
-        Ok(Rig { harness, workload, next: 0, repeat: REPEAT, row, done: Vec::new() })
+        Ok(Rig { harness, workload, next: 0, repeat: REPEAT, row })
     }
 
     /// Each packet by itself: it becomes what it has to.
@@ -127,15 +126,17 @@ impl Rig {
         }
         // Over all packets: of a single one either part may have been interrupted.
         let ns = ns.saturating_sub(before);
+        let report = watch.finish();
         Ok(SwitchRun {
             rate_pps: (ns > 0).then(|| packets as f64 * 1e9 / ns as f64),
-            contended: watch.finish().contended,
+            contended: report.contended,
+            contention: report.reasons,
             ..SwitchRun::default()
         })
     }
 }
 
-/// Runs a program at XDP and, where it has a form for it, at tc, in turn: a row for each.
+/// Runs a program at XDP and, where it has a form for it, at tc, in turn: a row for each, and why they failed.
 ///
 /// # Errors
 /// [`BenchError`] when it has no form for the kernel, or the kernel takes none.
@@ -144,31 +145,24 @@ pub fn measure(
     runs: u32,
     duration: Duration,
     command: &str,
-    progress: &mut dyn FnMut(String),
-) -> Result<Vec<SwitchRow>, BenchError> {
+    told: Told<'_>,
+) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let mut rigs = vec![Rig::build(cell, false, duration, command)?];
     go_on()?;
     match Rig::build(cell, true, duration, command) {
         Ok(rig) => rigs.push(rig),
-        Err(error) => progress(error.to_string()),
+        Err(error) => (told.tell)(error.to_string()),
     }
     rigs.iter_mut().for_each(Rig::check);
-    for round in 0..runs {
-        for at in turns(round, rigs.len()) {
-            let rig = &mut rigs[at];
-            if crate::interrupted() || rig.row.void.is_some() {
-                continue;
-            }
-            progress(format!("run {} of {runs}: {}", round + 1, rig.row.title()));
-            let run = rig.run(duration)?;
-            rig.done.push(run);
-        }
-    }
-    let finish = |mut rig: Rig| {
-        rig.row.take_runs(std::mem::take(&mut rig.done));
-        rig.row
+    let rows: Vec<SwitchRow> = rigs.iter_mut().map(|rig| std::mem::take(&mut rig.row)).collect();
+    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
+    let mut once = |at: usize, _: u32| match rows[at].void {
+        Some(_) => Ok(None),
+        None => rigs[at].run(duration).map(Some),
     };
-    Ok(rigs.into_iter().map(finish).collect())
+    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
+    let rows = rows.into_iter().zip(&made).map(|(row, made)| finished(row, made)).collect();
+    Ok((rows, made.into_iter().filter_map(|one| one.failed).collect()))
 }
 
 #[cfg(test)]
@@ -184,8 +178,9 @@ mod tests {
         for name in NAMES {
             let spec = Spec { size: 64, entries: 50, masks: Masks::Some(4), flows: Some(100), seed: 3 };
             let cell = MemCell { source: name.parse().unwrap(), engine: EngineKind::Kernel, spec };
-            let rows = match measure(&cell, 1, Duration::from_millis(10), "test", &mut |_| {}) {
-                Ok(rows) => rows,
+            let told = Told { tell: &mut |_| {}, keep: &mut |_| {} };
+            let rows = match measure(&cell, 1, Duration::from_millis(10), "test", told) {
+                Ok((rows, _)) => rows,
                 Err(error) => {
                     println!("{name} has no form for the kernel: {error}");
                     continue;

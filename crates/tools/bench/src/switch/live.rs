@@ -8,13 +8,13 @@ use super::files::Folder;
 use super::load::{self, Ends, Exchanged};
 use super::program::{Kind, Source, kind_of};
 use super::redirect::{At, Redirect};
-use super::row::{Paced, SwitchRow, SwitchRun};
+use super::row::{Paced, SwitchRow, SwitchRun, Told, finished, so_far};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
-use crate::awake::hold;
+use crate::awake::{hold, stolen};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
-use crate::rounds::turns;
+use crate::rounds::{Made, in_turns};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
     Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port, target_on,
@@ -485,8 +485,8 @@ fn run_once(
     }
     // Senders, receivers and switch share few cores: being switched out is the rule here, and says nothing. What the
     // hypervisor took does.
-    let report = watch.finish();
-    run.contended = report.steal_percent.is_some_and(|percent| percent > 1.0);
+    run.contention = stolen(watch.finish());
+    run.contended = !run.contention.is_empty();
     Ok(run)
 }
 
@@ -525,72 +525,46 @@ pub fn measure(
     cell: &LiveCell,
     runs: u32,
     command: &str,
-    progress: &mut dyn FnMut(String),
+    told: Told<'_>,
 ) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads)?;
     let (_awake, idle_state) = hold(cell.idle_state);
     let have_bmv2 = bmv2::Installed::find().is_some();
     let measured: Vec<&System> = cell.systems.iter().filter(|s| have_bmv2 || **s != System::Bmv2).collect();
-    let mut rows: Vec<(SwitchRow, Vec<Option<SwitchRun>>)> =
-        measured.iter().map(|system| (row_of(system, cell, &program, command), Vec::new())).collect();
-    rows.iter_mut().for_each(|(row, _)| row.idle_state = Some(idle_state));
-    let mut failures = Vec::new();
-    for round in 0..runs {
-        for at in turns(round, measured.len()) {
-            let (row, done) = &mut rows[at];
-            if crate::interrupted() || row.broken_off.is_some() {
-                done.push(None);
-                continue;
-            }
-            progress(format!("run {} of {runs}: {} over {}", round + 1, row.system, row.over));
-            match run_once(measured[at], &wires, cell, &program) {
-                Ok(run) => done.push(Some(run)),
-                Err(BenchError::Interrupted) => done.push(None),
-                Err(_) if crate::interrupted() => done.push(None),
-                Err(error) => {
-                    let why = format!("run {} of {runs} failed: {error}", round + 1);
-                    progress(format!("{} over {}: {why}", row.system, row.over));
-                    failures.push(error);
-                    row.broken_off = Some(why);
-                    done.push(None);
-                }
-            }
-        }
-    }
-    // A void run is no floor, and nothing is above one.
-    let p50_of = |run: &Option<SwitchRun>| run.as_ref().filter(|run| run.void.is_none())?.rtt_p50_ns;
-    let p50s = |system: &str| -> Vec<Option<u64>> {
-        let found = rows.iter().find(|(row, _)| row.system == system);
-        found.map_or(Vec::new(), |(_, runs)| runs.iter().map(p50_of).collect())
+    let row = |system: &&System| SwitchRow {
+        idle_state: Some(idle_state),
+        ..row_of(system, cell, &program, command)
     };
-    let (direct, bridge) = (p50s("direct"), p50s("bridge"));
-    let mut out = Vec::new();
-    for (mut row, mut runs) in rows {
-        // Round by round: the two runs of a round shared the machine's mood.
-        for (round, run) in runs.iter_mut().enumerate() {
-            let above = |floor: &[Option<u64>]| {
-                let floor = floor.get(round).copied().flatten()?;
-                Some(p50_of(run)?.cast_signed() - floor.cast_signed())
-            };
-            let (added, over_bridge) = (above(&direct), above(&bridge));
-            if let Some(run) = run {
-                (run.added_latency_ns, run.over_bridge_ns) = (added, over_bridge);
-            }
-        }
-        row.take_runs(runs.into_iter().flatten().collect());
-        if row.runs.is_empty() {
-            // Whoever asked for it sees that it was tried.
-            row.void = row.broken_off.clone();
-        }
-        if row.void.is_some() || !row.runs.is_empty() {
-            out.push(row);
-        }
-    }
+    let rows: Vec<SwitchRow> = measured.iter().map(row).collect();
+    let titles: Vec<String> = rows.iter().map(|row| format!("{} over {}", row.system, row.over)).collect();
+    let mut once = |at: usize, _: u32| run_once(measured[at], &wires, cell, &program).map(Some);
+    let mut made =
+        in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
+    above_floors(&measured, &mut made);
+    let finished = rows.into_iter().zip(&made).map(|(row, made)| finished(row, made));
+    let mut out: Vec<SwitchRow> = finished.filter(|row| row.void.is_some() || !row.runs.is_empty()).collect();
     if cell.systems.contains(&System::Bmv2) && !have_bmv2 {
         out.push(recorded());
     }
-    Ok((out, failures))
+    Ok((out, made.into_iter().filter_map(|one| one.failed).collect()))
+}
+
+/// What each run is above the direct wire and above the bridge in the same round: the two shared the machine's mood. A void run is no floor,
+/// and nothing is above one.
+fn above_floors(systems: &[&System], made: &mut [Made<SwitchRun>]) {
+    let p50_of = |run: &SwitchRun| run.rtt_p50_ns.filter(|_| run.void.is_none());
+    let floor = |of: &System, made: &[Made<SwitchRun>]| -> BTreeMap<u32, u64> {
+        let at = systems.iter().position(|system| *system == of);
+        let runs = at.map_or(&[][..], |at| &made[at].runs[..]);
+        runs.iter().filter_map(|(round, run)| Some((*round, p50_of(run)?))).collect()
+    };
+    let (direct, bridge) = (floor(&System::Direct, made), floor(&System::Bridge, made));
+    for (round, run) in made.iter_mut().flat_map(|one| &mut one.runs) {
+        let above =
+            |floor: &BTreeMap<u32, u64>| Some(p50_of(run)?.cast_signed() - floor.get(round)?.cast_signed());
+        (run.added_latency_ns, run.over_bridge_ns) = (above(&direct), above(&bridge));
+    }
 }
 
 fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) -> SwitchRow {

@@ -5,12 +5,12 @@
 //! the look at the control side's queue.
 
 use super::program::{Source, kind_of};
-use super::row::{SwitchRow, SwitchRun};
+use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload, payload_byte};
 use crate::error::{BenchError, go_on};
 use crate::render::rate;
-use crate::rounds::turns;
+use crate::rounds::{Made, in_turns};
 use crate::search::Outcome;
 use barewire_base::{Duration, Instant};
 use barewire_engine::Agent;
@@ -310,6 +310,7 @@ impl Rig {
             rate_pps: Some(got as f64 * 1e9 / own_ns as f64),
             loop_rate_pps: Some(got as f64 / passed.as_secs_f64().max(1e-9)),
             contended: report.contended,
+            contention: report.reasons,
             void,
             ..SwitchRun::default()
         }
@@ -429,13 +430,13 @@ pub fn measure(
     runs: u32,
     duration: Duration,
     command: &str,
-    progress: &mut dyn FnMut(String),
+    told: Told<'_>,
 ) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let clock = clock_cost();
-    let (mut rigs, mut failures) = (Vec::new(), Vec::new());
+    let (mut rigs, mut rows, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for cell in cells {
         go_on()?;
-        let rig = match Rig::build(cell) {
+        let mut rig = match Rig::build(cell) {
             Ok(rig) => rig,
             Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
             Err(error) => {
@@ -443,26 +444,23 @@ pub fn measure(
                 continue;
             }
         };
-        let row = row_of(cell, &rig, duration, clock, command);
-        rigs.push((rig, row, Vec::new()));
+        let mut row = row_of(cell, &rig, duration, clock, command);
+        checked(&mut rig, &mut row);
+        rigs.push(rig);
+        rows.push(row);
     }
-    for (rig, row, _) in &mut rigs {
-        checked(rig, row);
-    }
-    for round in 0..runs {
-        for at in turns(round, rigs.len()) {
-            let (rig, row, done) = &mut rigs[at];
-            if crate::interrupted() || row.void.is_some() {
-                continue;
-            }
-            progress(format!("run {} of {runs}: {}", round + 1, row.title()));
-            // Caches, branch predictors and the clock's own cache line: a hundredth of the run, and not counted.
-            rig.run(Duration::from_nanos(duration.as_nanos() / 100), clock);
-            done.push(rig.run(duration, clock));
+    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
+    let mut once = |at: usize, _: u32| {
+        if rows[at].void.is_some() {
+            return Ok(None);
         }
-    }
-    let finish = |(mut rig, mut row, done): (Rig, SwitchRow, Vec<SwitchRun>)| {
-        row.take_runs(done);
+        // Caches, branch predictors and the clock's own cache line: a hundredth of the run, and not counted.
+        rigs[at].run(Duration::from_nanos(duration.as_nanos() / 100), clock);
+        Ok(Some(rigs[at].run(duration, clock)))
+    };
+    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
+    let finish = |((mut rig, row), made): ((Rig, SwitchRow), &Made<SwitchRun>)| {
+        let mut row = finished(row, made);
         if let Some(whole) = row.loop_rate_pps {
             row.notes.push(format!("in memory, generator's time left out; loop rate {}", rate(whole)));
         }
@@ -474,7 +472,7 @@ pub fn measure(
         row.drops.extend(rig.view.borrow().drops.clone());
         row
     };
-    Ok((rigs.into_iter().map(finish).collect(), failures))
+    Ok((rigs.into_iter().zip(rows).zip(&made).map(finish).collect(), failures))
 }
 
 fn checked(rig: &mut Rig, row: &mut SwitchRow) {
@@ -499,8 +497,14 @@ mod tests {
     fn every_program_forwards_what_it_has_to_by_both_engines() {
         for name in NAMES {
             let cells = [cell(name, EngineKind::Native), cell(name, EngineKind::Interpreter)];
-            let (rows, failures) =
-                measure(&cells, 2, Duration::from_millis(20), "test", &mut |_| {}).unwrap();
+            let (rows, failures) = measure(
+                &cells,
+                2,
+                Duration::from_millis(20),
+                "test",
+                Told { tell: &mut |_| {}, keep: &mut |_| {} },
+            )
+            .unwrap();
             assert!(failures.is_empty(), "{failures:?}");
             for (row, engine) in rows.iter().zip(["native", "interpreter"]) {
                 assert_eq!(row.void, None, "{name}: {row:?}");

@@ -24,4 +24,4 @@ pub mod wires;
 pub mod workload;
 
 pub use crate::rounds::median;
-pub use row::{Paced, SwitchRow, SwitchRun};
+pub use row::{Paced, SwitchRow, SwitchRun, Told};

@@ -5,7 +5,7 @@ use super::live::{LiveCell, System, Tests};
 use super::mem::MemCell;
 use super::program::Source;
 use super::redirect::At;
-use super::row::SwitchRow;
+use super::row::{SwitchRow, Told};
 use super::workload::{Masks, Spec};
 use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
@@ -349,9 +349,9 @@ impl Request {
 
     /// Measures everything: rows, and why cells failed. What fails takes nothing else with it; its row says in which run it broke off, if
     /// it came so far.
-    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send)) -> (Vec<SwitchRow>, Vec<BenchError>) {
+    pub fn run(&self, told: Told<'_>) -> (Vec<SwitchRow>, Vec<BenchError>) {
         let (mut rows, mut failures) = (Vec::new(), Vec::new());
-        let given_up = self.run_into(&mut rows, &mut failures, progress).err();
+        let given_up = self.run_into(&mut rows, &mut failures, told).err();
         failures.extend(given_up);
         (rows, failures)
     }
@@ -419,11 +419,17 @@ impl Request {
         &self,
         rows: &mut Vec<SwitchRow>,
         failures: &mut Vec<BenchError>,
-        progress: &mut (dyn FnMut(String) + Send),
+        told: Told<'_>,
     ) -> Result<(), BenchError> {
         self.check()?;
-        let mut take = |measured: Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError>| {
-            match measured {
+        let Told { tell, keep } = told;
+        let (runs, seconds, command) = (self.runs, self.seconds, self.command.as_str());
+        // What one of the parts measures comes behind what is there.
+        let mut part = |measure: &mut Part<'_>| {
+            go_on()?;
+            let before = rows.clone();
+            let mut keep = |more: &[SwitchRow]| keep(&[before.as_slice(), more].concat());
+            match measure(Told { tell: &mut *tell, keep: &mut keep }) {
                 Ok((more, failed)) => {
                     rows.extend(more);
                     failures.extend(failed);
@@ -431,21 +437,17 @@ impl Request {
                 Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                 Err(error) => failures.push(error),
             }
-            Ok(())
+            go_on()
         };
         for over in &self.overs {
             match over {
                 Over::Mem => {
                     for cells in self.mem_cells() {
-                        go_on()?;
-                        take(self.pinned(|| {
-                            mem::measure(&cells, self.runs, self.seconds, &self.command, progress)
-                        }))?;
+                        part(&mut |told| self.pinned(|| mem::measure(&cells, runs, seconds, command, told)))?;
                     }
                 }
                 Over::Pcap => {
                     for (source, spec) in self.points() {
-                        go_on()?;
                         let cell = FilesCell {
                             source: source.clone(),
                             spec,
@@ -453,17 +455,15 @@ impl Request {
                             engines: self.user_engines().copied().collect(),
                             bmv2: self.baselines.contains(&Baseline::Bmv2),
                         };
-                        take(self.pinned(|| files::measure(&cell, self.runs, &self.command, progress)))?;
+                        part(&mut |told| self.pinned(|| files::measure(&cell, runs, command, told)))?;
                     }
                 }
                 Over::TestRun => {
                     for (source, spec) in self.points() {
-                        go_on()?;
                         let cell = MemCell { source: source.clone(), engine: EngineKind::Kernel, spec };
-                        let measured = self.pinned(|| {
-                            inside::measure(&cell, self.runs, self.seconds, &self.command, progress)
-                        });
-                        take(measured.map(|rows| (rows, Vec::new())))?;
+                        part(&mut |told| {
+                            self.pinned(|| inside::measure(&cell, runs, seconds, command, told))
+                        })?;
                     }
                 }
                 Over::Xdp | Over::Packet | Over::Dpdk => {}
@@ -476,9 +476,8 @@ impl Request {
             for offloads in [false, true] {
                 let wanted = if offloads { self.offloads || self.gso } else { !self.offloads };
                 if wanted {
-                    go_on()?;
                     let cell = self.live(offloads, source);
-                    take(live::measure(&cell, self.runs, &self.command, progress))?;
+                    part(&mut |told| live::measure(&cell, runs, command, told))?;
                 }
             }
         }
@@ -501,6 +500,9 @@ impl Request {
         .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))
     }
 }
+
+/// Measures a part, and tells of it.
+type Part<'a> = dyn FnMut(Told<'_>) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> + 'a;
 
 /// Entries and size of the engine's rows beside it.
 const SEED_ENTRIES: u32 = 1_000;
@@ -656,8 +658,11 @@ mod tests {
     fn memory_and_files_make_rows() {
         let mut request = request();
         request.overs = vec![Over::Mem, Over::Pcap];
-        let mut told = 0;
-        let (rows, failures) = request.run(&mut |_| told += 1);
+        let (mut told, mut kept) = (0, Vec::new());
+        request.runs = 3;
+        let told_of = Told { tell: &mut |_| told += 1, keep: &mut |rows| kept.push(rows.len()) };
+        let (rows, failures) = request.run(told_of);
+        assert_eq!(kept, [1, 1, 2, 2], "after each round but the last, behind what is there");
         assert!(failures.is_empty(), "{failures:?}");
         let overs: Vec<&str> = rows.iter().map(|r| r.over.as_str()).collect();
         assert_eq!(overs, ["mem", "pcap"]);
@@ -669,7 +674,7 @@ mod tests {
         let mut request = request();
         request.entries = vec![10, 2_000_000, 20];
         request.programs.push("many_tables".parse().unwrap());
-        let (rows, failures) = request.run(&mut |_| {});
+        let (rows, failures) = request.run(Told { tell: &mut |_| {}, keep: &mut |_| {} });
         let ours = rows.iter().filter(|row| row.program.as_deref() == Some("simple_router"));
         assert_eq!(ours.map(|row| row.entries).collect::<Vec<_>>(), [Some(10), Some(20)]);
         assert!(!failures.is_empty() && rows.len() + failures.len() == 6, "{failures:?}");

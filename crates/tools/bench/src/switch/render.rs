@@ -2,15 +2,14 @@
 
 use super::row::{SwitchRow, SwitchRun};
 use crate::messages::IdleState;
-use crate::render::{columns, latency, percentile, rate, spread_line};
+use crate::render::{Known, contended, latency, listing, maybe, or_dash, percentile, plain, rate};
 use crate::rounds::{spread, spread_ns};
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
-fn shown<T>(value: Option<T>, how: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "-".to_owned(), how)
-}
+/// One figure of a run.
+type Figure = fn(&SwitchRun) -> Option<f64>;
 
 fn number(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
@@ -26,7 +25,7 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
         notes.push(why.clone());
     }
     if row.contended {
-        notes.push("contended".to_owned());
+        notes.push(contended(&row.contention));
     }
     if row.idle_state == Some(IdleState::Cold) {
         notes.push("cores left to sleep".to_owned());
@@ -42,45 +41,25 @@ pub fn notes(row: &SwitchRow) -> Vec<String> {
 
 /// The table of engines without wires: memory and files.
 fn engines(rows: &[&SwitchRow]) -> String {
-    let lines = rows.iter().flat_map(|row| {
-        let cells = vec![
-            row.system.clone(),
-            row.over.clone(),
-            row.engine.clone().unwrap_or_default(),
-            row.program.clone().unwrap_or_default(),
-            row.size.to_string(),
-            shown(row.entries, |n| n.to_string()),
-            shown(row.masks, |n| n.to_string()),
-            shown(row.rate_pps, rate),
-            shown(row.ns_per_packet, number),
-            shown(row.loop_rate_pps, rate),
-            shown(row.instructions_per_packet, |n| format!("{n:.0}")),
-            shown(row.cpu_us_per_packet, number),
-        ];
-        let of = |figure: fn(&SwitchRun) -> Option<f64>| row.runs.iter().filter_map(figure);
-        let mut least_most = vec![String::new(); cells.len()];
-        least_most[7] = spread(of(|r| r.rate_pps), rate);
-        least_most[8] = spread(of(|r| r.rate_pps.filter(|&pps| pps > 0.0).map(|pps| 1e9 / pps)), number);
-        least_most[9] = spread(of(|r| r.loop_rate_pps), rate);
-        least_most[11] = spread(row.cpu_of_runs(), number);
-        let of_row = (cells, notes(row).join("; "));
-        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
-    });
-    let head = [
-        "system",
-        "over",
-        "engine",
-        "program",
-        "size",
-        "entries",
-        "masks",
-        "packets/s",
-        "ns/packet",
-        "loop/s",
-        "instr/packet",
-        "CPU us/packet",
-    ];
-    columns(&head, lines.collect(), 4)
+    let cells = |row: &&SwitchRow| {
+        let of = |figure: Figure| row.runs.iter().filter_map(figure);
+        let each = of(|r| r.rate_pps.filter(|&pps| pps > 0.0).map(|pps| 1e9 / pps));
+        vec![
+            plain("system", &row.system),
+            plain("over", &row.over),
+            plain("engine", row.engine.as_deref().unwrap_or_default()),
+            plain("program", row.program.as_deref().unwrap_or_default()),
+            plain("size", row.size),
+            maybe("entries", row.entries, |n| n.to_string()),
+            maybe("masks", row.masks, |n| n.to_string()),
+            ("packets/s", or_dash(row.rate_pps, rate), spread(of(|r| r.rate_pps), rate)),
+            ("ns/packet", or_dash(row.ns_per_packet, number), spread(each, number)),
+            ("loop/s", or_dash(row.loop_rate_pps, rate), spread(of(|r| r.loop_rate_pps), rate)),
+            maybe("instr/packet", row.instructions_per_packet, |n| format!("{n:.0}")),
+            ("CPU us/packet", or_dash(row.cpu_us_per_packet, number), spread(row.cpu_of_runs(), number)),
+        ]
+    };
+    listing(rows, 4, cells, |row| notes(row), |row| row.runs.len())
 }
 
 fn signed(ns: i64) -> String {
@@ -98,70 +77,49 @@ fn round_trip<T>(row: &SwitchRow, value: Option<T>, how: impl Fn(T) -> String) -
 
 /// The table of switches between two hosts.
 fn between_hosts(rows: &[&SwitchRow]) -> String {
-    let lines = rows.iter().flat_map(|row| {
-        let lost: u64 = row.paced.iter().map(|p| p.lost()).sum();
+    let lost = |row: &SwitchRow| -> u64 { row.paced.iter().map(|p| p.lost()).sum() };
+    let cells = |row: &&SwitchRow| {
         let sent: u64 = row.paced.iter().map(|p| p.sent).sum();
-        let cells = vec![
-            row.system.clone(),
-            row.over.clone(),
-            row.engine.clone().unwrap_or_default(),
-            shown(row.offloads, |on| if on { "on" } else { "off" }.to_owned()),
-            shown(row.tcp_mbps, |m| format!("{m:.0}")),
-            shown(row.udp_pps, rate),
-            shown(row.udp_peak_pps, rate),
-            shown(row.udp_flood_pps, rate),
-            round_trip(row, row.rtt_p50_ns, latency),
-            round_trip(row, row.added_latency_ns, signed),
-            round_trip(row, row.over_bridge_ns, signed),
-            shown(row.cpu_us_per_packet, number),
-            shown(row.machine_cpu_us_per_packet, number),
-            if sent > 0 { format!("{lost}/{sent}") } else { "-".to_owned() },
-        ];
+        let of = |figure: Figure| row.runs.iter().filter_map(figure);
+        let above = |figure: fn(&SwitchRun) -> Option<i64>| {
+            spread(row.runs.iter().filter_map(figure).map(|ns| ns as f64), |ns| signed(ns as i64))
+        };
+        let whole = |mbps: f64| format!("{mbps:.0}");
+        let (cpu, machine) = (row.cpu_of_runs(), row.machine_cpu_of_runs());
+        vec![
+            plain("system", &row.system),
+            plain("over", &row.over),
+            plain("engine", row.engine.as_deref().unwrap_or_default()),
+            maybe("offloads", row.offloads, |on| if on { "on" } else { "off" }.to_owned()),
+            ("TCP Mbit/s", or_dash(row.tcp_mbps, whole), spread(of(|r| r.tcp_mbps), whole)),
+            ("UDP/s <=1 % loss", or_dash(row.udp_pps, rate), spread(of(|r| r.udp_pps), rate)),
+            ("UDP/s peak", or_dash(row.udp_peak_pps, rate), spread(of(|r| r.udp_peak_pps), rate)),
+            ("UDP/s flood", or_dash(row.udp_flood_pps, rate), spread(of(|r| r.udp_flood_pps), rate)),
+            (
+                "RTT p50",
+                round_trip(row, row.rtt_p50_ns, latency),
+                spread_ns(row.runs.iter().map(|r| r.rtt_p50_ns)),
+            ),
+            ("added", round_trip(row, row.added_latency_ns, signed), above(|r| r.added_latency_ns)),
+            ("over bridge", round_trip(row, row.over_bridge_ns, signed), above(|r| r.over_bridge_ns)),
+            ("CPU us/packet", or_dash(row.cpu_us_per_packet, number), spread(cpu, number)),
+            ("with hosts", or_dash(row.machine_cpu_us_per_packet, number), spread(machine, number)),
+            maybe("lost/paced", (sent > 0).then_some(sent), |sent| format!("{}/{sent}", lost(row))),
+        ]
+    };
+    let notes = |row: &&SwitchRow| {
         let mut notes = notes(row);
-        if let Some(mbps) = row.iperf_mbps {
-            notes.push(format!("iperf {mbps:.0} Mbit/s"));
-        }
-        if lost > 0 {
+        notes.extend(row.iperf_mbps.map(|mbps| format!("iperf {mbps:.0} Mbit/s")));
+        if lost(row) > 0 {
             let drops: Vec<String> = row.drops.iter().map(|(why, n)| format!("{why} {n}")).collect();
             notes.push(match drops.is_empty() {
                 true => "lost packets: no counter says where".to_owned(),
                 false => format!("lost packets: {}", drops.join(", ")),
             });
         }
-        let of = |figure: fn(&SwitchRun) -> Option<f64>| row.runs.iter().filter_map(figure);
-        let above = |figure: fn(&SwitchRun) -> Option<i64>| {
-            spread(row.runs.iter().filter_map(figure).map(|ns| ns as f64), |ns| signed(ns as i64))
-        };
-        let mut least_most = vec![String::new(); cells.len()];
-        least_most[4] = spread(of(|r| r.tcp_mbps), |m| format!("{m:.0}"));
-        least_most[5] = spread(of(|r| r.udp_pps), rate);
-        least_most[6] = spread(of(|r| r.udp_peak_pps), rate);
-        least_most[7] = spread(of(|r| r.udp_flood_pps), rate);
-        least_most[8] = spread_ns(row.runs.iter().map(|r| r.rtt_p50_ns));
-        least_most[9] = above(|r| r.added_latency_ns);
-        least_most[10] = above(|r| r.over_bridge_ns);
-        least_most[11] = spread(row.cpu_of_runs(), number);
-        least_most[12] = spread(row.machine_cpu_of_runs(), number);
-        let of_row = (cells, notes.join("; "));
-        std::iter::once(of_row).chain(spread_line(least_most, row.runs.len()))
-    });
-    let head = [
-        "system",
-        "over",
-        "engine",
-        "offloads",
-        "TCP Mbit/s",
-        "UDP/s <=1 % loss",
-        "UDP/s peak",
-        "UDP/s flood",
-        "RTT p50",
-        "added",
-        "over bridge",
-        "CPU us/packet",
-        "with hosts",
-        "lost/paced",
-    ];
-    columns(&head, lines.collect(), 4)
+        notes
+    };
+    listing(rows, 4, cells, notes, |row| row.runs.len())
 }
 
 /// Tables of `rows`, in their order: engines first, hosts second.
@@ -181,28 +139,27 @@ pub fn text_table(rows: &[SwitchRow]) -> String {
     out + &ratios(rows)
 }
 
-/// One figure of a run.
-type Figure = fn(&SwitchRun) -> Option<f64>;
-
-/// Whether two rows did the same: between hosts the same traffic, without wires the same packets through the same program over the same
-/// ports. What was recorded elsewhere had frames of about that size.
-fn is_same_work(ours: &SwitchRow, other: &SwitchRow) -> bool {
-    if ours.offloads.is_some() || other.offloads.is_some() {
-        return ours.offloads == other.offloads && (other.system != "bare-loop" || other.over == ours.over);
+/// Whether two rows did the same. What was recorded elsewhere had frames of about that size.
+fn is_same_work(ours: &Known<'_, SwitchRow>, other: &Known<'_, SwitchRow>) -> bool {
+    let of = |row: &SwitchRow| match row.offloads {
+        Some(offloads) => (Some(offloads), None),
+        None => (None, Some((row.over.clone(), row.program.clone(), row.entries))),
+    };
+    match other.row.recorded {
+        Some(_) => of(ours.row) == of(other.row),
+        None => ours.same_work(other),
     }
-    let of = |row: &SwitchRow| (row.over.clone(), row.program.clone(), row.entries);
-    let sizes = other.recorded.is_some() || (ours.size, ours.masks) == (other.size, other.masks);
-    of(ours) == of(other) && sizes
 }
 
 /// How ours stands beside others, figure by figure, each in a sentence with its interval, or with what is missing for one: only what
 /// both have.
 pub fn ratios(rows: &[SwitchRow]) -> String {
-    let mut out = String::new();
-    let usable = |row: &&SwitchRow| row.void.is_none();
-    for ours in rows.iter().filter(|r| r.system == "barewire").filter(usable) {
-        let others = rows.iter().filter(|r| r.system != "barewire" && r.system != "direct").filter(usable);
-        for other in others.filter(|other| is_same_work(ours, other)) {
+    let (mut out, rows) = (String::new(), Known::all(rows));
+    let usable = |known: &&Known<'_, SwitchRow>| known.is_judged();
+    for known in rows.iter().filter(|k| k.row.system == "barewire").filter(usable) {
+        let others = rows.iter().filter(|k| !["barewire", "direct"].contains(&k.row.system.as_str()));
+        for other in others.filter(usable).filter(|other| is_same_work(known, other)) {
+            let (ours, other) = (known.row, other.row);
             let recorded = if other.recorded.is_some() { "recorded " } else { "" };
             let name = format!("{recorded}{} over {}", other.system, other.over);
             let engine = ours.engine.as_ref().map_or_else(String::new, |engine| format!("{engine} "));
@@ -284,6 +241,24 @@ mod tests {
         // Memory is no file: a ring in a cache is no wire.
         ours.over = "mem".into();
         assert_eq!(ratios(&[ours, theirs]), "");
+    }
+
+    #[test]
+    fn another_program_between_the_same_hosts_is_other_work() {
+        let with = |system: &str, program: &str| {
+            let run = SwitchRun { tcp_mbps: Some(2_000.0), ..SwitchRun::default() };
+            let mut row = rows_of(system, "veth", vec![run; 5]);
+            (row.offloads, row.program) = (Some(false), (!program.is_empty()).then(|| program.to_owned()));
+            row
+        };
+        let rows = [
+            with("barewire", "one"),
+            with("barewire", "two"),
+            with("bmv2", "one"),
+            with("bmv2", "two"),
+            with("bridge", ""),
+        ];
+        assert_eq!(ratios(&rows).trim().lines().count(), 4, "each beside its own, and beside the bridge");
     }
 
     #[test]

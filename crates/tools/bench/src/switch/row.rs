@@ -3,7 +3,7 @@
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
 use crate::messages::driver::LAG_PERCENT_MAX;
-use crate::rounds::median;
+use crate::rounds::{Made, median, once_each};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -102,6 +102,9 @@ pub struct SwitchRun {
     pub paced: Vec<Paced>,
     /// Another process ran on our cores, or the hypervisor took them.
     pub contended: bool,
+    /// How that showed; its row says it.
+    #[serde(skip)]
+    pub contention: Vec<String>,
     /// Why the run is void, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
@@ -222,6 +225,38 @@ impl BenchRow for SwitchRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
+
+    fn broken_off(&self) -> Option<&str> {
+        self.broken_off.as_deref()
+    }
+}
+
+/// A row of what came of its turns. Without any run it is void: whoever asked for it sees that it was tried.
+pub(super) fn finished(mut row: SwitchRow, made: &Made<SwitchRun>) -> SwitchRow {
+    row.broken_off.clone_from(&made.broken_off);
+    row.take_runs(made.each().cloned().collect());
+    if row.runs.is_empty() && row.void.is_none() {
+        row.void.clone_from(&row.broken_off);
+    }
+    row
+}
+
+/// Rows as far as they are measured.
+pub(super) fn so_far(rows: &[SwitchRow], made: &[Made<SwitchRun>]) -> Vec<SwitchRow> {
+    let begun = rows.iter().zip(made).filter(|(_, made)| !made.runs.is_empty());
+    begun.map(|(row, made)| finished(row.clone(), made)).collect()
+}
+
+/// What is told of a measurement while it goes on: what runs now, and after each round the rows so far.
+pub struct Told<'a> {
+    /// Hears what runs now.
+    pub tell: &'a mut (dyn FnMut(String) + Send),
+    /// Gets the rows so far.
+    pub keep: &'a mut (dyn FnMut(&[SwitchRow]) + Send),
 }
 
 fn rounded(value: f64, to: f64) -> f64 {
@@ -273,6 +308,7 @@ impl SwitchRow {
             self.notes.push(format!("void: {}", void.join(", ")));
         }
         self.contended |= runs.iter().any(|r| r.contended);
+        self.contention = once_each(runs.iter().flat_map(|run| &run.contention));
         self.void = self.void.take().or_else(|| runs.iter().find_map(|r| r.void.clone()));
         self.runs = runs;
     }
@@ -374,6 +410,8 @@ mod tests {
         let mut row = SwitchRow::default();
         let mut runs = vec![run(1e6, 100, 99), run(4e6, 100, 100), run(2e6, 100, 98)];
         runs[1].contended = true;
+        runs[1].contention = vec!["stolen: x".to_owned(), "others: y".to_owned()];
+        runs[2].contention = vec!["stolen: x".to_owned()];
         (runs[0].added_latency_ns, runs[1].added_latency_ns) = (Some(-300), Some(-100));
         row.take_runs(runs);
         assert_eq!((row.added_latency_ns, row.over_bridge_ns), (Some(-200), None));
@@ -385,6 +423,8 @@ mod tests {
         assert_eq!((row.cpu_us_per_packet, row.cpu_at_pps), (Some(2.0), Some(1000)));
         assert_eq!(row.drops, BTreeMap::from([("rx_dropped".to_owned(), 3)]));
         assert!(row.contended && row.void.is_none());
+        assert_eq!(row.contention, ["stolen: x", "others: y"]);
+        assert_eq!(crate::switch::render::notes(&row)[0], "contended (stolen, others)");
     }
 
     #[test]

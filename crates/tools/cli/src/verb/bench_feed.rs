@@ -1,6 +1,6 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -125,7 +125,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     request.check().map_err(measured::of_bench)?;
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
-    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
+    let mut so_far = args.leave.so_far("feed", &results, HardwareClass::OneMachine);
+    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows));
+    so_far.add(&rows);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     if args.engine.contains(&EngineKind::Onload) && !interrupted() {
         match onload::rows(&command, std::env::args_os().skip(1)) {
@@ -138,6 +140,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if args.rate && !interrupted() {
         failures.extend(rates(args, cores, &command, &mut more, &mut ticker).err().map(measured::of_bench));
     }
+    so_far.add(&more);
     if args.decode && !interrupted() {
         let tool = SbeTool { schema: args.schema.clone(), jar: args.sbe_tool.clone() };
         match decode::measure(&tool, args.timing.runs.max(5), &command, &mut |line| ticker.step(&line)) {
@@ -148,13 +151,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&more)?;
-    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, || {
-        let tables =
-            [(!rows.is_empty()).then(|| text_table(&rows)), (!more.is_empty()).then(|| table(&more))];
-        let tables: Vec<String> = tables.into_iter().flatten().collect();
-        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
-    })?;
-    Ok(conclude(&rows, &failures, console))
+    let text = || told(&[text_table(&rows), table(&more)], &results);
+    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, text)?;
+    so_far.end();
+    Ok(Ended::default().of_cells(&rows, broken_off(&rows)).and(&more).conclude(&failures, console))
 }
 
 /// The rate that each engine sustains.
@@ -185,15 +185,13 @@ fn rates(
     Ok(())
 }
 
-/// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[Row], failures: &[anyhow::Error], console: &Console) -> Code {
-    // Each base of a cell has a row of its own; what failed was the cell.
+/// Cells that have some of their runs: each base of a cell has a row of its own; what failed was the cell.
+pub fn broken_off(rows: &[Row]) -> usize {
     let cell = |row: &Row| {
         let params = ["what", "gap_us", "workload"].map(|key| row.param(key));
-        row.broken_off.is_some().then(|| (row.subject.engine.clone(), params))
+        row.broken_off.is_some().then(|| (row.subject.engine.clone(), row.subject.idle_state, params))
     };
     let mut broken: Vec<_> = rows.iter().filter_map(cell).collect();
     broken.dedup();
-    let any_void = rows.iter().any(|row| row.void.is_some());
-    measured::conclude_rows(any_void, broken.len(), failures, console)
+    broken.len()
 }

@@ -1,6 +1,6 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Leave, Measured, State, Timing, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, Measured, State, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -83,7 +83,7 @@ pub struct Args {
     /// Idle strategy of barewire: spin, yield, park, park:20us [default: daemon yields, daemon-park parks, embedded spins, or yields on one core]
     #[arg(long, help_heading = "Cores")]
     idle: Option<IdleStrategy>,
-    /// State of the cores: warm or cold [default: both for systems that sleep (kernel sockets that do not spin, daemon-park), else warm]
+    /// State of the cores: warm or cold [default: both for systems that sleep (kernel sockets that do not spin, daemon-park), else warm; with -c the first of these]
     #[arg(long, value_enum, help_heading = "Cores")]
     idle_state: Option<State>,
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
@@ -100,8 +100,8 @@ pub struct Args {
     #[command(flatten)]
     search: SearchArgs,
     /// Search: a response that comes later than this after its request's intended send counts as lost
-    #[arg(long, value_name = "MS", default_value_t = 10.0, requires = "search")]
-    late_ms: f64,
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = measured::millis, requires = "search")]
+    late_ms: Duration,
     #[command(flatten)]
     leave: Leave,
     /// Be the server only, until Ctrl-C (as `--role server`)
@@ -296,6 +296,8 @@ impl Args {
     }
 }
 
+/// A response that comes later than this is not waited for in any search.
+const LATE_MAX: Duration = Duration::from_secs(60);
 /// Requests in flight at most where a schedule says when they leave.
 const OPEN_WINDOW: u32 = 256;
 /// What a run folder says when nothing known ran beside it.
@@ -350,7 +352,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         }
         Some(end) => {
             // On two machines: what they are, this one at least knows of itself.
+            let server = args.connect.or(args.server);
             hardware = match results.fingerprint().machine.hypervisor {
+                // Nothing leaves this machine.
+                _ if server.is_some_and(|ip| ip.is_loopback()) => HardwareClass::OneMachine,
                 true => HardwareClass::CloudVms,
                 false => HardwareClass::BareMetal,
             };
@@ -371,7 +376,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let planned = planned_time(&cells, args.timing.runs);
     let mut ticker = console.ticker(planned);
     ticker.part("", planned);
-    let measured = Measured::run(&mut cells, args.timing.runs, &mut ticker);
+    let so_far = args.leave.so_far("msg", &results, hardware);
+    let measured = Measured::run(&mut cells, args.timing.runs, &mut ticker, &mut |rows| so_far.keep(rows));
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(cells);
@@ -380,7 +386,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         [] => String::new(),
         rows => text_table(rows) + &ratios(rows),
     })?;
-    Ok(measured.conclude(console))
+    so_far.end();
+    Ok(Ended::default().and(&measured.rows).conclude(&measured.failures, console))
 }
 
 /// Searches each system's throughput, one after the other.
@@ -389,7 +396,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
         let why = "`--search` chooses the rate, and has both ends here";
         return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
     }
-    if !(args.late_ms > 0.0 && args.late_ms <= 60_000.0) {
+    if !(Duration::from_nanos(1)..=LATE_MAX).contains(&args.late_ms) {
         return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
     }
     let cores = args.timing.pin(console)?;
@@ -402,8 +409,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
     cells_for(&systems, &Place::nothing(), &settings)?;
     let place = Place::prepare_with(&systems, args.queues())?;
     let Asked { kind, goals, range } = asked;
-    let late = Duration::from_nanos((args.late_ms * 1e6) as u64);
-    let request = messages::Request { kind, goals, range, late };
+    let request = messages::Request { kind, goals, range, late: args.late_ms };
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for system in &systems {
         let name = match cells_for(std::slice::from_ref(system), &place, &settings)?.first() {

@@ -1,13 +1,13 @@
 //! `barewire bench published`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
 //! same experiments run here.
 
-use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
+use super::measured::{self, Leave, SoFar, machine, pin, warn_of_debug_build};
+use super::programs::{Measuring, Programs};
 use super::report;
 use crate::console::Console;
 use crate::failure::{self, Code};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::feed::is_stamped;
 use barewire_bench::messages::plan::{Place, cells_for, seed_systems};
 use barewire_bench::messages::reading::ratios;
 use barewire_bench::published::bmv2::switch_tables;
@@ -15,9 +15,6 @@ use barewire_bench::published::messages::message_tables;
 use barewire_bench::published::mitosis::rc_tables;
 use barewire_bench::published::onixs::feed_tables;
 use barewire_bench::published::plan::{Asked, Program, SeedsPlan, missing_cases};
-use barewire_bench::rdma::RcRow;
-use barewire_bench::row::Row;
-use barewire_bench::switch::SwitchRow;
 use barewire_bench::{Cell, Results, Ticker, interrupted, time_text};
 use barewire_report::published::PublishedTable;
 use barewire_report::report::Options;
@@ -81,16 +78,6 @@ pub struct Args {
     leave: Leave,
 }
 
-/// What was measured, and why a part of it was not.
-#[derive(Default)]
-struct Rows {
-    messages: Vec<barewire_bench::MsgRow>,
-    switches: Vec<SwitchRow>,
-    feeds: Vec<Row>,
-    connections: Vec<RcRow>,
-    failures: Vec<(Program, anyhow::Error)>,
-}
-
 /// Runs it.
 ///
 /// # Errors
@@ -117,13 +104,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
     }
     let mut ticker = console.ticker(plan.whole_time());
-    let rows = measure(&plan, place, &mut ticker)?;
-    drop(ticker);
-    results.add(&rows.messages)?;
-    results.add(&rows.switches)?;
-    results.add(&rows.feeds)?;
-    results.add(&rows.connections)?;
     let class = HardwareClass::OneMachine;
+    let so_far = args.leave.so_far("seeds", &results, class);
+    let (rows, so_far) = measure(&plan, place, &mut ticker, so_far)?;
+    drop(ticker);
+    rows.add_to(&mut results)?;
     let records = import::document(&results.document(class, false, &[])?)?.records();
     let why = |table: &PublishedTable| reason(&asked, &rows.failures, no_hosts.as_deref(), table);
     // Every row of every table of the five reports, with ours beside it or the reason why there is none.
@@ -133,23 +118,15 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let text = || text(&asked, &rows, &machine(results.fingerprint()));
     let folder = args.leave.end(&results, "seeds", class, &[("tables", &tables)], console, text)?;
+    so_far.end();
     if let Some(path) = &args.html {
         let options =
             Options { title: "Published tables, and the same measured here".to_owned(), all_published: true };
         report::page_of(&results, folder.as_deref(), &args.leave.head("seeds", class), &options, path)?;
         console.tell(&format!("{} is the report", path.display()));
     }
-    let void = rows.messages.iter().any(|r| r.void.is_some())
-        || rows.switches.iter().any(|r| r.void.is_some())
-        || rows.feeds.iter().any(|r| r.void.is_some())
-        || rows.connections.iter().any(|r| r.void.is_some());
-    let broken = rows.messages.iter().filter(|r| r.broken_off.is_some()).count()
-        + rows.switches.iter().filter(|r| r.broken_off.is_some()).count()
-        + rows.connections.iter().filter(|r| r.broken_off.is_some()).count()
-        // A cell has a row for each base.
-        + rows.feeds.iter().filter(|r| r.broken_off.is_some() && !is_stamped(r)).count();
-    let failures: Vec<anyhow::Error> = rows.failures.into_iter().map(|(_, error)| error).collect();
-    Ok(measured::conclude_rows(void, broken, &failures, console))
+    let ended = rows.ended();
+    Ok(ended.conclude(&rows.errors(), console))
 }
 
 fn tell_plan(plan: &SeedsPlan, console: &Console) {
@@ -169,53 +146,47 @@ fn tell_plan(plan: &SeedsPlan, console: &Console) {
 }
 
 /// Runs all of it, program by program.
-fn measure(plan: &SeedsPlan, place: Place, ticker: &mut Ticker) -> anyhow::Result<Rows> {
-    let mut rows = Rows::default();
+fn measure(
+    plan: &SeedsPlan,
+    place: Place,
+    ticker: &mut Ticker,
+    so_far: SoFar,
+) -> anyhow::Result<(Programs, SoFar)> {
+    let mut all = Measuring { ticker, so_far, rows: Programs::default() };
     let mut cells: Vec<Box<dyn Cell>> = Vec::new();
     for settings in &plan.messages {
         cells.extend(cells_for(&seed_systems(place.hosts.is_some()), &place, settings)?);
     }
     drop(place);
-    let begin = |program: Program, planned: Duration, ticker: &mut Ticker| {
-        ticker.part(program.as_str(), planned);
+    let begin = |all: &mut Measuring<'_>, program: Program, planned: Duration| {
+        all.ticker.part(program.as_str(), planned);
         !interrupted()
     };
     if let Some(settings) = plan.messages.first()
-        && begin(Program::Messages, plan.planned_time(Program::Messages), ticker)
+        && begin(&mut all, Program::Messages, plan.planned_time(Program::Messages))
     {
-        let measured = Measured::run(&mut cells, settings.workload.runs, ticker);
-        rows.messages = measured.rows;
-        rows.failures.extend(measured.failures.into_iter().map(|e| (Program::Messages, e)));
+        all.rows.messages = all.messages(&mut cells, settings.workload.runs);
     }
     drop(cells);
     for request in &plan.switches {
-        if !begin(Program::Switch, request.planned_time(), ticker) {
-            break;
+        if begin(&mut all, Program::Switch, request.planned_time()) {
+            all.switch(request);
         }
-        let (more, failed) = request.run(&mut |line| ticker.step(&line));
-        rows.switches.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Switch, measured::of_bench(e))));
     }
     for request in &plan.feeds {
-        if !begin(Program::Feed, request.planned_time(), ticker) {
-            break;
+        if begin(&mut all, Program::Feed, request.planned_time()) {
+            all.feed(request);
         }
-        let (more, failed) = request.run(&mut |line| ticker.step(&line));
-        rows.feeds.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Feed, measured::of_bench(e))));
     }
     for request in &plan.connections {
-        if !begin(Program::Connections, request.planned_time(), ticker) {
-            break;
+        if begin(&mut all, Program::Connections, request.planned_time()) {
+            all.connections(request);
         }
-        let (more, failed) = request.run(&mut |line| ticker.step(&line));
-        rows.connections.extend(more);
-        rows.failures.extend(failed.into_iter().map(|e| (Program::Connections, measured::of_bench(e))));
     }
-    Ok(rows)
+    Ok((all.rows, all.so_far))
 }
 
-fn text(asked: &Asked, rows: &Rows, machine: &str) -> String {
+fn text(asked: &Asked, rows: &Programs, machine: &str) -> String {
     let wants = |program| asked.only.is_none_or(|only| only == program);
     let mut out = String::new();
     if wants(Program::Messages) {

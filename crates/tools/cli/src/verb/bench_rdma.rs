@@ -1,16 +1,16 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Leave, State, Timing, machine, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::rc::RPING_PORT;
+use barewire_bench::rdma::data;
 use barewire_bench::rdma::live::Over;
 use barewire_bench::rdma::plan::{Baseline, Baselines, Request};
 use barewire_bench::rdma::render::text_table;
-use barewire_bench::rdma::{RcRow, data};
 use barewire_bench::render::table;
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
@@ -92,11 +92,11 @@ pub struct Args {
 #[derive(clap::Args)]
 struct TwoMachines {
     /// Be the server, for a client on another machine
-    #[arg(long = "server", short = 's', group = "end", help_heading = "Two machines", conflicts_with_all = ONE_MACHINE)]
+    #[arg(long = "server", visible_alias = "serve", short = 's', group = "end", help_heading = "Two machines", conflicts_with_all = ONE_MACHINE)]
     serves: bool,
     /// Be the client of the server at this address, and measure
     #[arg(
-        long = "client", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
+        long = "client", visible_alias = "connect", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
         conflicts_with_all = ONE_MACHINE, value_parser = crate::place::host
     )]
     host: Option<IpAddr>,
@@ -268,7 +268,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let of_data = all_data.iter().map(data::Request::planned_time).fold(Duration::ZERO, |a, b| a + b);
     let mut ticker = console.ticker(request.planned_time() + of_data);
     ticker.part("", request.planned_time());
-    let (rows, failed) = request.run(&mut |line| ticker.step(&line));
+    let mut so_far = args.leave.so_far("rc", &results, HardwareClass::OneMachine);
+    let (rows, failed) = request.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows));
+    so_far.add(&rows);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     let mut over_them = Vec::new();
     for asked in all_data {
@@ -276,8 +278,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             break;
         }
         ticker.part("data", asked.planned_time());
-        match asked.run(&mut |line| ticker.step(&line)) {
+        match asked.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows)) {
             Ok((rows, failed)) => {
+                so_far.add(&rows);
                 over_them.extend(rows);
                 failures.extend(failed.into_iter().map(measured::of_bench));
             }
@@ -287,27 +290,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&over_them)?;
-    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, || {
-        let tables = [
-            (!rows.is_empty()).then(|| text_table(&rows)),
-            (!over_them.is_empty()).then(|| table(&over_them)),
-        ];
-        let tables: Vec<String> = tables.into_iter().flatten().collect();
-        format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint()))
-    })?;
-    let broken_off = over_them.iter().filter(|row| row.broken_off.is_some()).count();
-    Ok(conclude_with(&rows, broken_off, &failures, console))
-}
-
-/// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[RcRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    conclude_with(rows, 0, failures, console)
-}
-
-/// The same where `others` rows of another kind broke off.
-fn conclude_with(rows: &[RcRow], others: usize, failures: &[anyhow::Error], console: &Console) -> Code {
-    let broken_off = others + rows.iter().filter(|row| row.broken_off.is_some()).count();
-    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
+    let text = || told(&[text_table(&rows), table(&over_them)], &results);
+    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, text)?;
+    so_far.end();
+    Ok(Ended::default().and(&rows).and(&over_them).conclude(&failures, console))
 }
 
 #[cfg(test)]
@@ -349,6 +335,12 @@ mod tests {
         }
         let why = args("-c 10.0.0.1 --window 1,8").one_end().unwrap_err().to_string();
         assert!(why.contains("one `--window` at a time"), "{why}");
+        // As `bench msg` and `bench stream` say it.
+        assert!(words("--serve --port mem:x --address 10.0.0.1/24").starts_with("barewire rdma serve"));
+        assert!(
+            words("--connect 10.0.0.1 --port mem:x --address 10.0.0.2/24")
+                .starts_with("barewire rdma connect")
+        );
         for bad in ["-s -c 10.0.0.1", "-s --over mem", "--port mem:x", "-c nobody"] {
             let words = ["barewire", "bench", "rdma"].into_iter().chain(bad.split(' '));
             assert!(Cli::try_parse_from(words).is_err(), "{bad}");

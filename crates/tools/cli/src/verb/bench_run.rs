@@ -1,7 +1,7 @@
 //! `barewire bench run`: an experiment over several hosts, from one file to a run folder.
 
 use super::launching::{Foreign, Launching, agent};
-use crate::console::{Console, print};
+use crate::console::{self, Console, print};
 use crate::failure::{Code, Failure, of_lab};
 use crate::signals;
 use barewire_bench::interrupted;
@@ -75,8 +75,7 @@ const NAME_WIDTH: usize = 8;
 
 /// A line that cannot do anything to a terminal.
 fn harmless(text: &str) -> String {
-    let harmless = |c: char| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c };
-    let mut shown: String = text.chars().take(SHOWN_CHARS_MAX).map(harmless).collect();
+    let mut shown = console::harmless(&text.chars().take(SHOWN_CHARS_MAX).collect::<String>());
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         shown.push('…');
     }

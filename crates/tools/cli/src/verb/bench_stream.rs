@@ -29,13 +29,13 @@ pub struct Args {
     #[arg(long, value_enum, required_unless_present_any = ["serves", "server"])]
     role: Option<End>,
     /// Be the server
-    #[arg(short = 's', conflicts_with_all = ["role", "server"])]
+    #[arg(short = 's', long = "serve", conflicts_with_all = ["role", "server"])]
     serves: bool,
     /// Server: address, or address and port, to listen on [default: all addresses]
     #[arg(long, value_name = "HOST[:PORT]", value_parser = at, conflicts_with = "server")]
     listen: Option<SocketAddr>,
     /// Client: the server's address, or address and port
-    #[arg(long, short = 'c', value_name = "HOST[:PORT]", value_parser = at, required_if_eq("role", "client"))]
+    #[arg(long, short = 'c', visible_alias = "connect", value_name = "HOST[:PORT]", value_parser = at, required_if_eq("role", "client"))]
     server: Option<SocketAddr>,
     /// Client: our own address, if there are several
     #[arg(long, value_name = "ADDR")]
@@ -193,6 +193,8 @@ mod tests {
         };
         for (words, wanted) in [
             ("-s", Some(false)),
+            ("--serve", Some(false)),
+            ("--connect 10.0.0.2", Some(true)),
             ("--role server --listen 10.0.0.2", Some(false)),
             ("-c 10.0.0.2", Some(true)),
             ("--role client --server 10.0.0.2:99", Some(true)),

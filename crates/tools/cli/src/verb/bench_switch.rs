@@ -1,6 +1,6 @@
 //! `barewire bench switch`: the P4 switch.
 
-use super::measured::{self, Leave, State, warn_of_debug_build};
+use super::measured::{self, Ended, Leave, State, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -12,7 +12,7 @@ use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
 use barewire_bench::switch::program::{Source, tell_apart};
 use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
-use barewire_bench::switch::{SwitchRow, count};
+use barewire_bench::switch::{SwitchRow, Told, count};
 use barewire_engine::IdleStrategy;
 use barewire_measure::allowed_cores;
 use barewire_report::run::HardwareClass;
@@ -237,26 +237,19 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
-    let (mut rows, failed) = request.run(&mut |line| ticker.step(&line));
+    let so_far = args.leave.so_far("switch", &results, HardwareClass::OneMachine);
+    let keep = &mut |rows: &[SwitchRow]| so_far.keep(rows);
+    let (mut rows, failed) = request.run(Told { tell: &mut |line| ticker.step(&line), keep });
     drop(ticker);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
     if args.count {
         failures.extend(count_rows(args, &mut rows, console).err());
     }
     results.add(&rows)?;
-    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, || {
-        match rows.as_slice() {
-            [] => String::new(),
-            rows => text_table(rows),
-        }
-    })?;
-    Ok(conclude(&rows, &failures, console))
-}
-
-/// Tells every failure, and says with which code to end.
-pub fn conclude(rows: &[SwitchRow], failures: &[anyhow::Error], console: &Console) -> Code {
-    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
-    measured::conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, failures, console)
+    let text = || text_table(&rows);
+    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, text)?;
+    so_far.end();
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Instructions per packet of each row over memory.

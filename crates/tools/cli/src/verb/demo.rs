@@ -1,7 +1,8 @@
 //! `barewire demo`: the four programs beside what is known, in about four minutes.
 
 use super::bench_published::place;
-use super::measured::{self, Leave, Measured, machine, pin, warn_of_debug_build};
+use super::measured::{self, Leave, SoFar, machine, pin, warn_of_debug_build};
+use super::programs::{Measuring, Programs};
 use super::report;
 use crate::console::{Console, print};
 use crate::failure::{self, Code};
@@ -12,10 +13,7 @@ use barewire_bench::demo::{Demo, ROUNDS, SWEEP_ROUNDS};
 use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
 use barewire_bench::messages::reading::{ratios, reading};
 use barewire_bench::messages::render::{markdown_table, text_table};
-use barewire_bench::rdma::RcRow;
-use barewire_bench::row::Row;
-use barewire_bench::switch::SwitchRow;
-use barewire_bench::{Cell, MsgRow, Results, Ticker, feed, interrupted, rdma, switch, time_text};
+use barewire_bench::{Cell, Results, Ticker, feed, interrupted, rdma, switch, time_text};
 use barewire_report::report::Options;
 use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
@@ -31,26 +29,6 @@ pub struct Args {
     report: Option<PathBuf>,
     #[command(flatten)]
     leave: Leave,
-}
-
-/// What was measured.
-#[derive(Default)]
-struct Shown {
-    messages: Vec<MsgRow>,
-    sweep: Vec<MsgRow>,
-    switches: Vec<SwitchRow>,
-    feeds: Vec<Row>,
-    connections: Vec<RcRow>,
-    failures: Vec<anyhow::Error>,
-}
-
-impl Shown {
-    /// Whether a row of any of the programs must not be used.
-    fn any_void(&self) -> bool {
-        let messages = self.messages.iter().chain(&self.sweep).map(|row| &row.void);
-        let others = self.switches.iter().map(|row| &row.void).chain(self.feeds.iter().map(|row| &row.void));
-        messages.chain(others).chain(self.connections.iter().map(|row| &row.void)).any(Option::is_some)
-    }
 }
 
 /// Runs it.
@@ -92,7 +70,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         "a demonstration: five runs of less than a second for each row; `barewire bench` measures longer",
     );
     let mut ticker = console.ticker(whole);
-    let shown = measure(&demo, place, times, &mut ticker)?;
+    let so_far = args.leave.so_far("demo", &results, HardwareClass::OneMachine);
+    let (shown, so_far) = measure(&demo, place, times, &mut ticker, so_far)?;
     drop(ticker);
     if demo.with_hosts {
         console.tell("The hosts are gone again.\n");
@@ -100,13 +79,10 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if interrupted() && shown.messages.is_empty() {
         return Ok(Code::Interrupted);
     }
-    results.add(&shown.messages)?;
-    results.add(&shown.sweep)?;
-    results.add(&shown.switches)?;
-    results.add(&shown.feeds)?;
-    results.add(&shown.connections)?;
+    shown.add_to(&mut results)?;
     let text = || text(&shown, &machine(results.fingerprint()));
     let folder = args.leave.end(&results, "demo", HardwareClass::OneMachine, &[], console, text)?;
+    so_far.end();
     if let Some(path) = &args.report {
         let options = Options { title: "barewire demo".to_owned(), all_published: true };
         let head = args.leave.head("demo", HardwareClass::OneMachine);
@@ -116,22 +92,22 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             print(&format!("\nThe report with its pictures: {}", whole.display()))?;
         }
     }
-    Ok(conclude(&shown, console))
+    Ok(conclude(shown, console))
 }
 
 /// A kernel without AF_XDP still has a demonstration, over `packet`, but not the whole of it.
-fn conclude(shown: &Shown, console: &Console) -> Code {
+fn conclude(shown: Programs, console: &Console) -> Code {
     let rows = &shown.messages;
     let ours = rows.iter().any(|r| r.system == "barewire" && r.void.is_none());
     let theirs = rows.iter().any(|r| r.system != "barewire" && r.void.is_none());
     if ours && theirs && !interrupted() {
-        for error in &shown.failures {
+        for (_, error) in &shown.failures {
             console.note(&format!("not whole: {}", failure::text(error)));
         }
-        let code = measured::conclude(shown.any_void(), &[], console);
+        let code = measured::conclude(shown.ended().any_void, &[], console);
         return if code == Code::Done && !shown.failures.is_empty() { Code::Void } else { code };
     }
-    measured::conclude(shown.any_void(), &shown.failures, console)
+    measured::conclude(shown.ended().any_void, &shown.errors(), console)
 }
 
 fn cells(of: &[(System, Settings)], place: &Place) -> anyhow::Result<Vec<Box<dyn Cell>>> {
@@ -142,40 +118,30 @@ fn cells(of: &[(System, Settings)], place: &Place) -> anyhow::Result<Vec<Box<dyn
     Ok(cells)
 }
 
-fn measure(demo: &Demo, place: Place, times: [Duration; 5], ticker: &mut Ticker) -> anyhow::Result<Shown> {
-    let mut shown = Shown::default();
-    ticker.part("messages", times[0]);
-    let measured = Measured::run(&mut cells(&demo.messages(), &place)?, ROUNDS, ticker);
-    shown.messages = measured.rows;
-    shown.failures.extend(measured.failures);
-    ticker.part("messages under load", times[1]);
-    let measured = Measured::run(&mut cells(&demo.sweep(&shown.messages), &place)?, SWEEP_ROUNDS, ticker);
-    shown.sweep = measured.rows;
-    shown.failures.extend(measured.failures);
+fn measure(
+    demo: &Demo,
+    place: Place,
+    times: [Duration; 5],
+    ticker: &mut Ticker,
+    so_far: SoFar,
+) -> anyhow::Result<(Programs, SoFar)> {
+    let mut all = Measuring { ticker, so_far, rows: Programs::default() };
+    all.ticker.part("messages", times[0]);
+    all.rows.messages = all.messages(&mut cells(&demo.messages(), &place)?, ROUNDS);
+    all.ticker.part("messages under load", times[1]);
+    all.rows.sweep = all.messages(&mut cells(&demo.sweep(&all.rows.messages), &place)?, SWEEP_ROUNDS);
     // The others make hosts of their own.
     drop(place);
-    ticker.part("switch", times[2]);
-    for request in demo.switches().map_err(|why| anyhow!(why))? {
-        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
-        shown.switches.extend(rows);
-        shown.failures.extend(failed.into_iter().map(measured::of_bench));
-    }
-    ticker.part("market data", times[3]);
-    for request in demo.feeds() {
-        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
-        shown.feeds.extend(rows);
-        shown.failures.extend(failed.into_iter().map(measured::of_bench));
-    }
-    ticker.part("RDMA connections", times[4]);
-    for request in demo.connections() {
-        let (rows, failed) = request.run(&mut |line| ticker.step(&line));
-        shown.connections.extend(rows);
-        shown.failures.extend(failed.into_iter().map(measured::of_bench));
-    }
-    Ok(shown)
+    all.ticker.part("switch", times[2]);
+    demo.switches().map_err(|why| anyhow!(why))?.iter().for_each(|request| all.switch(request));
+    all.ticker.part("market data", times[3]);
+    demo.feeds().iter().for_each(|request| all.feed(request));
+    all.ticker.part("RDMA connections", times[4]);
+    demo.connections().iter().for_each(|request| all.connections(request));
+    Ok((all.rows, all.so_far))
 }
 
-fn text(shown: &Shown, machine: &str) -> String {
+fn text(shown: &Programs, machine: &str) -> String {
     let rows = &shown.messages;
     let mut out = format!(
         "{}\nMeasured on: {machine}\n\n{}\n{}\n{}",

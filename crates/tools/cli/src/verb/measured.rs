@@ -10,7 +10,9 @@ use barewire_bench::messages::run::interleave;
 use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::run::{self, Workload};
-use barewire_bench::{BenchError, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted};
+use barewire_bench::{
+    BenchError, BenchRow, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted,
+};
 use barewire_measure::{Fingerprint, allowed_cores};
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -113,7 +115,7 @@ pub struct Timing {
     #[arg(long, default_value = "3", value_parser = seconds, help_heading = "Workload")]
     pub seconds: Duration,
     /// Runs of each system
-    #[arg(long, default_value_t = 5, help_heading = "Workload")]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Workload")]
     pub runs: u32,
     /// Cores of client and server, or sender and receiver, such as 0,1, or `none` [default: the first two]
     #[arg(long, value_parser = cores, help_heading = "Cores")]
@@ -167,12 +169,17 @@ impl Kept {
     }
 
     /// Where the rows so far are kept while a command runs that leaves a file or a folder: beside the file, or in the folder's parent.
-    pub fn partial(&self, verb: &str) -> Option<PathBuf> {
+    fn partial(&self, verb: &str) -> Option<PathBuf> {
         let beside = |path: &PathBuf| PathBuf::from(format!("{}.partial", path.display()));
-        let label = self.label.as_deref().unwrap_or(verb);
+        let label = self.label.as_deref().unwrap_or(verb).replace('/', "-");
         let in_folder =
             |parent: &PathBuf| parent.join(format!("{label}-{}.partial.json", std::process::id()));
-        self.out.as_ref().map(beside).or_else(|| self.folder.as_ref().filter(|f| f.is_dir()).map(in_folder))
+        self.out.as_ref().map(beside).or_else(|| self.folder.as_ref().map(in_folder))
+    }
+
+    /// Keeps the rows so far of `verb` while it runs.
+    pub fn so_far(&self, verb: &str, results: &Results, hardware: HardwareClass) -> SoFar {
+        SoFar { path: self.partial(verb), results: results.clone(), hardware }
     }
 
     /// What a run folder of `verb` says of itself.
@@ -219,6 +226,43 @@ impl Kept {
             }
         }
         Ok(folder)
+    }
+}
+
+/// The rows so far of a command that is to leave a file or a folder, in a file of their own: what ends this process loses one round at most.
+pub struct SoFar {
+    path: Option<PathBuf>,
+    results: Results,
+    hardware: HardwareClass,
+}
+
+impl SoFar {
+    /// These rows are whole, and stay.
+    pub fn add<R: BenchRow>(&mut self, rows: &[R]) {
+        // What cannot be kept is no reason to end a measurement: the rows are still to come.
+        let _ = self.results.add(rows);
+        self.keep::<R>(&[]);
+    }
+
+    /// Those that stay, and these.
+    pub fn keep<R: BenchRow>(&self, rows: &[R]) {
+        let Some(path) = &self.path else { return };
+        let mut so_far = self.results.clone();
+        let document = so_far.add(rows).and_then(|()| so_far.document(self.hardware, false, &[]));
+        let Ok(document) = document else { return };
+        if let Some(parent) = path.parent() {
+            let _ = std::fs::create_dir_all(parent);
+        }
+        // Whole or not at all: who is killed while it is written leaves the one before.
+        let next = path.with_extension("next");
+        let _ = std::fs::write(&next, document + "\n").and_then(|()| std::fs::rename(&next, path));
+    }
+
+    /// The rows are where they belong.
+    pub fn end(self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -306,30 +350,27 @@ pub fn run_all_and(
     let planned = run::planned_time(&workloads, runs);
     let mut ticker = console.ticker(planned);
     ticker.part("", planned);
-    let partial = leave.partial(verb);
-    let mut keep = |rows: &[Row]| {
-        let Some(path) = &partial else { return };
-        let mut so_far = results.clone();
-        // What cannot be kept is no reason to end a measurement: the rows are still to come.
-        let written = so_far.add(rows).and_then(|()| so_far.document(hardware, false, &[]));
-        let _ = written.map(|document| std::fs::write(path, document + "\n"));
-    };
-    let (mut rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), &mut keep);
+    let so_far = leave.so_far(verb, &results, hardware);
+    let keep = &mut |rows: &[Row]| so_far.keep(rows);
+    let (mut rows, failed) = run::interleave(&mut workloads, runs, &mut |line| ticker.step(&line), keep);
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(workloads);
     finish(&mut rows);
     results.add(&rows)?;
-    leave.end(&results, verb, hardware, &[], console, || match rows.as_slice() {
-        [] => String::new(),
-        rows => format!("{}\nMeasured on: {}", table(rows), machine(results.fingerprint())),
-    })?;
-    if let Some(path) = &partial {
-        let _ = std::fs::remove_file(path);
-    }
+    leave.end(&results, verb, hardware, &[], console, || told(&[table(&rows)], &results))?;
+    so_far.end();
     let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
-    let broken_off = rows.iter().filter(|row| row.broken_off.is_some()).count();
-    Ok(conclude_rows(rows.iter().any(|row| row.void.is_some()), broken_off, &failures, console))
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
+}
+
+/// Tables, those that are not empty, and what they were measured on.
+pub fn told(tables: &[String], results: &Results) -> String {
+    let tables: Vec<&str> = tables.iter().map(String::as_str).filter(|table| !table.is_empty()).collect();
+    match tables.is_empty() {
+        true => String::new(),
+        false => format!("{}\nMeasured on: {}", tables.join("\n"), machine(results.fingerprint())),
+    }
 }
 
 /// What came of a plan of messages.
@@ -341,9 +382,15 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Runs the cells in turn. Failures are kept.
-    pub fn run(cells: &mut [Box<dyn Cell>], runs: u32, ticker: &mut Ticker) -> Measured {
-        let outcomes = interleave(cells, runs, ticker);
+    /// Runs the cells in turn. Failures are kept; `keep` gets the rows so far after each round.
+    pub fn run(
+        cells: &mut [Box<dyn Cell>],
+        runs: u32,
+        ticker: &mut Ticker,
+        keep: &mut dyn FnMut(&[MsgRow]),
+    ) -> Measured {
+        let outcomes = interleave(cells, runs, &mut |line| ticker.step(&line), keep);
+        ticker.clear();
         let mut failures = Vec::new();
         let mut rows = Vec::with_capacity(outcomes.len());
         for (outcome, cell) in outcomes.into_iter().zip(cells.iter()) {
@@ -355,11 +402,6 @@ impl Measured {
             }
         }
         Measured { rows, failures }
-    }
-
-    /// Tells every failure, and says with which code to end.
-    pub fn conclude(&self, console: &Console) -> Code {
-        conclude(self.rows.iter().any(|row| row.void.is_some()), &self.failures, console)
     }
 }
 
@@ -389,18 +431,34 @@ pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -
     code
 }
 
-/// The same where `broken_off` rows stand for failures: one that has some of its runs is there with a mark, and is no failure of the
-/// command. A cell that has none is.
-pub fn conclude_rows(
-    any_void: bool,
+/// How rows ended: whether one must not be used, and how many cells have some of their runs.
+#[derive(Default)]
+pub struct Ended {
+    /// A row must not be used.
+    pub any_void: bool,
     broken_off: usize,
-    failures: &[anyhow::Error],
-    console: &Console,
-) -> Code {
-    match conclude(any_void, failures, console) {
-        Code::Interrupted => Code::Interrupted,
-        _ if broken_off > 0 && broken_off >= failures.len() => Code::Void,
-        code => code,
+}
+
+impl Ended {
+    /// These rows, too, each of a cell of its own.
+    pub fn and<R: BenchRow>(self, rows: &[R]) -> Ended {
+        self.of_cells(rows, rows.iter().filter(|row| row.broken_off().is_some()).count())
+    }
+
+    /// These rows, too, of which so many cells broke off.
+    pub fn of_cells<R: BenchRow>(self, rows: &[R], broken_off: usize) -> Ended {
+        let any_void = self.any_void || rows.iter().any(|row| row.void().is_some());
+        Ended { any_void, broken_off: self.broken_off + broken_off }
+    }
+
+    /// Tells every failure, and says with which code to end. A row that has some of its runs is there with a mark, and stands for the
+    /// failure that it says: it is no failure of the command. A cell that has none is.
+    pub fn conclude(self, failures: &[anyhow::Error], console: &Console) -> Code {
+        match conclude(self.any_void, failures, console) {
+            Code::Interrupted => Code::Interrupted,
+            _ if self.broken_off > 0 && self.broken_off >= failures.len() => Code::Void,
+            code => code,
+        }
     }
 }
 
@@ -464,6 +522,7 @@ impl From<State> for IdleState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_bench::switch::SwitchRow;
 
     #[test]
     fn words_of_the_command_line() {
@@ -486,12 +545,54 @@ mod tests {
     }
 
     #[test]
+    fn rows_so_far_are_in_a_file_until_they_are_where_they_belong() {
+        let folder = std::env::temp_dir().join(format!("barewire-so-far-{}", std::process::id()));
+        let mut kept = Kept {
+            json: false,
+            out: None,
+            folder: Some(folder.clone()),
+            label: Some("a/b".to_owned()),
+            histograms: false,
+        };
+        let results = Results::begin();
+        let there = || std::fs::read_dir(&folder).map_or(0, Iterator::count);
+        let rows = |so_far: &SoFar| -> Vec<Value> {
+            let text = std::fs::read_to_string(so_far.path.as_ref().unwrap()).unwrap();
+            serde_json::from_str::<Value>(&text).unwrap()["rows"].as_array().cloned().unwrap()
+        };
+        let row = |size| SwitchRow { size, ..SwitchRow::default() };
+        let mut so_far = kept.so_far("msg", &results, HardwareClass::OneMachine);
+        assert_eq!(there(), 0, "not before there is a row");
+        so_far.keep(&[row(1)]);
+        assert_eq!((there(), rows(&so_far).len()), (1, 1));
+        so_far.add(&[row(1), row(2)]);
+        so_far.keep(&[row(3)]);
+        assert_eq!((there(), rows(&so_far).len()), (1, 3), "whole parts stay, and the rows of this one");
+        so_far.end();
+        assert_eq!(there(), 0);
+        std::fs::remove_dir(&folder).unwrap();
+        kept.folder = None;
+        let nowhere = kept.so_far("msg", &results, HardwareClass::OneMachine);
+        nowhere.keep(&[row(1)]);
+        assert!(nowhere.path.is_none(), "what leaves nothing keeps nothing");
+    }
+
+    #[test]
     fn a_row_that_broke_off_is_no_figure_and_a_cell_without_one_is_a_failure() {
         let console = Console::new(crate::args::Color::Never, true);
         let failures = || vec![anyhow::anyhow!("gone"), anyhow::anyhow!("gone")];
-        assert_eq!(conclude_rows(false, 2, &failures(), &console), Code::Void);
-        assert_eq!(conclude_rows(false, 1, &failures(), &console), Code::Failed);
-        assert_eq!(conclude_rows(false, 0, &[], &console), Code::Done);
-        assert_eq!(conclude_rows(true, 0, &[], &console), Code::Void);
+        let row = |void: bool, broken_off: bool| SwitchRow {
+            void: void.then(|| "wrong".to_owned()),
+            broken_off: broken_off.then(|| "run 2 of 5 failed: gone".to_owned()),
+            ..SwitchRow::default()
+        };
+        let code = |rows: &[SwitchRow], failures: &[anyhow::Error]| {
+            Ended::default().and::<SwitchRow>(&[]).and(rows).conclude(failures, &console)
+        };
+        let broken = row(false, true);
+        assert_eq!(code(&[broken.clone(), broken.clone()], &failures()), Code::Void);
+        assert_eq!(code(&[broken], &failures()), Code::Failed);
+        assert_eq!(code(&[row(false, false)], &[]), Code::Done);
+        assert_eq!(code(&[row(true, false)], &[]), Code::Void);
     }
 }

@@ -29,6 +29,7 @@ pub mod switch;
 pub mod up;
 
 mod measured;
+mod programs;
 mod searching;
 
 use crate::args::{Bench, Verb};

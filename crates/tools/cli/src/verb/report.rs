@@ -1,7 +1,7 @@
 //! `barewire report`: runs as one HTML page, Markdown, CSV and pictures; `report list`: which runs there are; `barewire bench compare`:
 //! whether one run is worse than another.
 
-use crate::console::{Console, print};
+use crate::console::{Console, harmless, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
 use barewire_bench::{Head, Results};
@@ -322,8 +322,9 @@ fn told(gate: &Gate<'_>, console: &Console) {
     let mut lost: Vec<String> = Vec::new();
     for row in &gate.lost {
         let why = row.lost.as_deref().unwrap_or_default();
-        // A void row is lost with all its figures, and once is enough to say so.
-        let line = if why.starts_with("void") { row.of() } else { figure(row) };
+        // A void row is lost with all its figures, and so is an overloaded one: once is enough to say so.
+        let whole = ["void", "overloaded"].iter().any(|word| why.starts_with(word));
+        let line = if whole { row.of() } else { figure(row) };
         let line = format!("lost: {line}: {why}");
         if !lost.contains(&line) {
             console.error(&line);
@@ -413,14 +414,15 @@ fn named(entry: &Entry, folder: &Path) -> PathBuf {
 fn line(entry: &Entry, folder: &Path) -> String {
     let tables: Vec<String> = entry.tables.iter().map(|(table, rows)| format!("{table} {rows}")).collect();
     let ended = if entry.ended_unix_ms.is_some() { "" } else { ", did not end" };
-    format!(
+    // Folders come from anywhere, and so do their labels.
+    harmless(&format!(
         "{}  {}  {}{ended}  {}  {}",
         utc_text(entry.started_unix_ms),
         if entry.label.is_empty() { "-" } else { &entry.label },
         entry.hardware,
         if tables.is_empty() { "no rows".to_owned() } else { tables.join(", ") },
         named(entry, folder).display()
-    )
+    ))
 }
 
 fn listed(entries: &[Entry], folder: &Path, found: &Rebuilt) -> Value {

@@ -1,6 +1,6 @@
 //! `--search` of the measuring verbs: options, and what is printed.
 
-use super::measured::{Leave, conclude, machine, seconds};
+use super::measured::{Leave, conclude, seconds, told};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
@@ -79,9 +79,7 @@ pub fn finish(
     console: &Console,
 ) -> anyhow::Result<Code> {
     results.add(rows)?;
-    leave.end(&results, verb, HardwareClass::OneMachine, &[], console, || match rows {
-        [] => String::new(),
-        rows => format!("{}\nMeasured on: {}", SearchRow::table(rows), machine(results.fingerprint())),
-    })?;
+    let text = || told(&[SearchRow::table(rows)], &results);
+    leave.end(&results, verb, HardwareClass::OneMachine, &[], console, text)?;
     Ok(conclude(rows.iter().any(|row| row.void.is_some()), failures, console))
 }

@@ -84,7 +84,7 @@ pub struct MethodPlan {
     pub endless: bool,
     /// How long a role may take until it is ready.
     pub ready_timeout: Duration,
-    /// Cells take turns, run by run; else each has all its runs before the next.
+    /// Cells take turns, A B B A, run by run; else each has all its runs before the next.
     pub interleave: bool,
     /// Silence between two runs.
     pub pause: Duration,
@@ -92,10 +92,13 @@ pub struct MethodPlan {
     pub silence: Duration,
 }
 
+/// Runs of each cell unless the file says otherwise: with fewer than four there is no verdict.
+const RUNS: u32 = 5;
+
 impl Default for MethodPlan {
     fn default() -> MethodPlan {
         MethodPlan {
-            runs: 3,
+            runs: RUNS,
             warmup_s: 1.0,
             seconds: 3.0,
             timeout: Some(Duration::from_secs(60)),
@@ -263,6 +266,17 @@ impl Plan {
         placeholder_of_host(value, |of| self.roles.iter().any(|role| role.name == of))
     }
 
+    /// Which cell is run when, and which of its runs that is, from 1: run by run in turns, forth in the first and back in the next, so that
+    /// what changes steadily favours none; or cell by cell.
+    pub fn order(&self) -> Vec<(usize, u32)> {
+        let (cells, runs) = (self.points.len(), self.method.runs);
+        if !self.method.interleave {
+            return (0..cells).flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect();
+        }
+        let turn = move |run: u32, at: usize| if run.is_multiple_of(2) { cells - 1 - at } else { at };
+        (1..=runs).flat_map(|run| (0..cells).map(move |at| (turn(run, at), run))).collect()
+    }
+
     /// One short run of each cell: figures to look at, not to believe.
     pub fn make_quick(&mut self) {
         self.method.runs = 1;
@@ -320,5 +334,25 @@ impl Plan {
     /// About how long all of it takes, in seconds.
     pub fn total_seconds(&self) -> f64 {
         self.run_seconds() * self.points.len() as f64 * f64::from(self.method.runs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    #[test]
+    fn cells_take_turns_forth_and_back() {
+        let order = |method: &str| {
+            let text = format!(
+                "name = \"x\"\n[method]\n{method}\n[sweep]\na = [1, 2]\n[[host]]\nname = \"h\"\n[[role]]\nname = \"r\"\n\
+                 hosts = [\"h\"]\ncommand = [\"true\"]\n"
+            );
+            crate::file::parse(&text, "x.toml", Path::new("/")).unwrap().order()
+        };
+        assert_eq!(order("runs = 3"), [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (1, 3)], "A B B A");
+        assert_eq!(order("runs = 2\ninterleave = false"), [(0, 1), (0, 2), (1, 1), (1, 2)]);
+        // Fewer give no verdict.
+        assert_eq!(order("").len(), 2 * 5);
     }
 }

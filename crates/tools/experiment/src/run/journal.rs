@@ -109,6 +109,8 @@ pub(super) struct Earlier {
     pub(super) folder: PathBuf,
     /// Runs that gave rows, by cell and number.
     pub(super) runs: BTreeMap<(usize, u32), RunRows>,
+    /// The machine that each host was.
+    machines: BTreeMap<String, Value>,
 }
 
 impl Earlier {
@@ -143,7 +145,14 @@ impl Earlier {
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
             return Err(format!("{shown} was another experiment: {}{more}", told.join("; ")));
         }
-        let mut earlier = Earlier { folder: folder.to_owned(), runs: BTreeMap::new() };
+        let config = Run::manifest_of(folder).map(|manifest| manifest.config).unwrap_or_default();
+        let machine = |host: &Value| {
+            let machine = host.get("fingerprint")?.get("machine").filter(|machine| !machine.is_null())?;
+            Some((host.get("name")?.as_str()?.to_owned(), machine.clone()))
+        };
+        let hosts = config.get("hosts").and_then(Value::as_array);
+        let machines = hosts.map(|hosts| hosts.iter().filter_map(machine).collect()).unwrap_or_default();
+        let mut earlier = Earlier { folder: folder.to_owned(), runs: BTreeMap::new(), machines };
         // Who was killed may have left half of a line at the end.
         for line in lines.map_while(Result::ok).map_while(|line| serde_json::from_str::<Line>(&line).ok()) {
             let planned = line.cell < plan.points.len() && (1..=plan.method.runs).contains(&line.run);
@@ -152,6 +161,17 @@ impl Earlier {
             }
         }
         Ok(earlier)
+    }
+
+    /// Why the runs of `host` cannot be gone on with on the machine of this fingerprint: a median of two machines is of neither.
+    pub(super) fn is_elsewhere(&self, host: &str, fingerprint: &Value) -> Option<String> {
+        let (then, now) = (self.machines.get(host)?, fingerprint.get("machine")?);
+        let mut differ = Vec::new();
+        differences("", then, now, &mut differ);
+        differ.truncate(TOLD_MAX);
+        let told = differ.join("; ");
+        let shown = self.folder.display();
+        (!differ.is_empty()).then(|| format!("host {host} of {shown} was another machine: {told}"))
     }
 
     /// Another folder has it now.
@@ -231,8 +251,13 @@ pub(super) fn described(plan: &Plan, launcher: &str) -> Value {
         (sync.to.display().to_string(), json!({ "targets": sync.targets, "crc32": sum(&sync.source) }))
     };
     let (method, merge, build) = (&plan.method, &plan.merge, Fingerprint::collect().build);
+    // Of a commit with changes there are as many programs as there were changes.
+    let changes = match build.git_dirty.as_str() {
+        "yes" => format!(" with local changes, {}", sum(Path::new("/proc/self/exe")).unwrap_or_default()),
+        _ => String::new(),
+    };
     let mut described = json!({
-        "program": format!("{} {}", build.version, build.git_commit),
+        "program": format!("{} {} {}{changes}", build.version, build.git_commit, build.profile),
         "experiment": plan.name, "table": plan.table, "launcher": launcher, "seed": plan.seed,
         "hardware": plan.hardware.map(|class| class.word()),
         "topology": plan.topology.as_deref().map(|path| json!({ "crc32": sum(path) })),
@@ -341,6 +366,25 @@ mod tests {
         assert!(why.contains("resumed already"), "{why}");
         let why = Earlier::read(Path::new("/no/such"), &plan, "ssh").unwrap_err();
         assert!(why.contains("/no/such"), "{why}");
+    }
+
+    #[test]
+    fn another_build_or_machine_is_another_experiment() {
+        let plan = plan("");
+        let program = described(&plan, "ssh")["program"].as_str().unwrap().to_owned();
+        let build = Fingerprint::collect().build;
+        assert!(
+            program.contains(&build.profile),
+            "a debug build goes on with no release build's runs: {program}"
+        );
+        assert_eq!(program.contains("local changes"), build.git_dirty == "yes", "{program}");
+        let machine = |cores: u32| json!({ "machine": { "cpu_model": "a", "cores_online": cores } });
+        let machines = [("h".to_owned(), machine(2)["machine"].clone())].into();
+        let earlier = Earlier { machines, ..Earlier::default() };
+        assert_eq!(earlier.is_elsewhere("h", &machine(2)), None);
+        assert_eq!(earlier.is_elsewhere("another", &machine(4)), None, "nothing is known of it");
+        let why = earlier.is_elsewhere("h", &machine(4)).unwrap();
+        assert!(why.contains("was another machine: cores_online: 2 then, 4 now"), "{why}");
     }
 
     #[test]

@@ -25,6 +25,12 @@ const COUNTS: [&str; 12] = [
     "late",
     "behind",
 ];
+/// Texts that say what is wrong with a row: where they differ, all of them are.
+const MARKS: [&str; 4] = ["overloaded", "missing", "broken_off", "no_baseline"];
+/// The key of what both ends kept busy, of which no statistic is a distribution's.
+const CPU: &str = "cpu";
+/// How many cores they kept busy.
+const CORES: &str = "cores";
 /// Ends of keys of which the largest is the honest one.
 const TIME_ENDS: [&str; 5] = ["_ns", "_us", "_ms", "_s", "seconds"];
 
@@ -101,6 +107,11 @@ fn of_hosts(
     if let Some(stats) = distribution(key, values, histograms, |numbers| numbers.fold(f64::MIN, f64::max)) {
         return Some(stats);
     }
+    if key == CPU {
+        // Each host has cores of its own; what a request cost is one's matter.
+        let cores = values.iter().map(|cpu| cpu.get(CORES)?.as_f64()).sum::<Option<f64>>()?;
+        return Some(json!({ CORES: (cores * 100.0).round() / 100.0 }));
+    }
     alike_or_any(key, values)
 }
 
@@ -160,8 +171,21 @@ fn of_runs(key: &str, values: &[&Value], histograms: &BTreeMap<String, Histogram
     {
         return Some(stats);
     }
+    if key == CPU {
+        return cpu_of_runs(values);
+    }
     // The last run's hosts stand for all: each run's own are not figures.
     if key == "per_host" { values.last().map(|v| (*v).clone()) } else { alike_or_any(key, values) }
+}
+
+/// The median of each part that all runs have.
+fn cpu_of_runs(values: &[&Value]) -> Option<Value> {
+    let first = values.first()?.as_object()?;
+    let part = |key: &String| {
+        let of_runs = values.iter().map(|cpu| cpu.get(key)?.as_f64()).collect::<Option<Vec<f64>>>();
+        (key.clone(), json!(of_runs.and_then(median)))
+    };
+    Some(first.keys().map(part).collect::<Map<_, _>>().into())
 }
 
 /// What each run came to: its own list where the verb had one, else its figures.
@@ -263,7 +287,16 @@ fn alike_or_any(key: &str, values: &[&Value]) -> Option<Value> {
     match (key, first) {
         ("contended", _) => Some(json!(values.iter().any(|value| value.as_bool() == Some(true)))),
         ("verified", _) => Some(json!(values.iter().all(|value| value.as_bool() == Some(true)))),
-        ("contention", _) => {
+        (mark, _) if MARKS.contains(&mark) => {
+            let mut all: Vec<&str> = Vec::new();
+            for text in values.iter().filter_map(|value| value.as_str()) {
+                if !all.contains(&text) {
+                    all.push(text);
+                }
+            }
+            Some(if all.is_empty() { Value::Null } else { all.join("; ").into() })
+        }
+        ("contention" | "notes", _) => {
             let mut all: Vec<Value> = Vec::new();
             for reason in values.iter().filter_map(|value| value.as_array()).flatten() {
                 if !all.contains(reason) {
@@ -351,6 +384,34 @@ mod tests {
         let (merged, _) = over_runs(&[good.clone(), rows(20_000_000), good]);
         assert_eq!((void_text(&merged), merged[SHARE].as_f64()), (None, Some(0.98)));
         assert!(merged["runs"][1]["measured"]["end_unix_ns"].is_u64(), "{merged:?}");
+    }
+
+    /// A row that lost its mark would stand for what it is not.
+    #[test]
+    fn what_is_to_be_known_of_a_row_is_kept_when_it_differs() {
+        let one = |overloaded: &str, cores: f64, note: &str| {
+            row(&format!(
+                r#"{{"rate_per_s":1,"overloaded":{overloaded},"idle_state":"cold","cpu":{{"client_ns":{cores},"server_ns":null,"cores":{cores}}},
+                   "notes":["{note}"],"no_baseline":null}}"#
+            ))
+        };
+        let rows = || {
+            [
+                one("\"1 % were never sent\"", 1.9, "a"),
+                one("null", 1.7, "b"),
+                one("\"3 % were never sent\"", 1.8, "a"),
+            ]
+        };
+        let (of_runs, _) = over_runs(&rows());
+        assert_eq!(of_runs["overloaded"], "1 % were never sent; 3 % were never sent");
+        assert_eq!(of_runs["cpu"], json!({ "client_ns": 1.8, "server_ns": null, "cores": 1.8 }));
+        assert_eq!((&of_runs["notes"], &of_runs["no_baseline"]), (&json!(["a", "b"]), &Value::Null));
+        let [a, b, _] = rows();
+        let of_hosts = over_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default()).row;
+        assert_eq!(
+            (&of_hosts["overloaded"], &of_hosts["cpu"]),
+            (&json!("1 % were never sent"), &json!({ "cores": 3.6 }))
+        );
     }
 
     #[test]

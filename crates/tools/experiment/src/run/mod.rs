@@ -234,6 +234,13 @@ fn on_hosts(
     };
     let begun = controller.greet().and_then(|()| controller.put_files());
     begun.and_then(|()| controller.put_cleanup()).map_err(|stop| controller.failed(stop))?;
+    let fingerprint = |agent: &fleet::Agent| agent.hello.as_ref()?.fingerprint.clone();
+    for agent in &controller.fleet.agents {
+        let elsewhere = |earlier: &Earlier| earlier.is_elsewhere(&agent.name, &fingerprint(agent)?);
+        if let Some(why) = earlier.as_ref().and_then(elsewhere) {
+            return Err(ExperimentError::Plan(why));
+        }
+    }
     let done: BTreeSet<(usize, u32)> =
         earlier.iter().flat_map(|earlier| earlier.runs.keys().copied()).collect();
     let mut folder = Folder::create(&controller, launcher.name(), hardware, options, earlier)?;
@@ -530,11 +537,7 @@ impl Controller<'_> {
     /// All runs of all cells but for those that are done.
     fn run_all(&mut self, had: &BTreeSet<(usize, u32)>, folder: &mut Folder) -> Result<(), Stop> {
         let plan = self.plan;
-        let (cells, runs) = (plan.points.len(), plan.method.runs);
-        let mut order: Vec<(usize, u32)> = match plan.method.interleave {
-            true => (1..=runs).flat_map(|run| (0..cells).map(move |cell| (cell, run))).collect(),
-            false => (0..cells).flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect(),
-        };
+        let mut order = plan.order();
         order.retain(|one| !had.contains(one));
         let began = stamp();
         let planned = plan.run_seconds();

@@ -219,11 +219,11 @@ pub fn compare(a: &[&Run], b: &[&Run], method: Method) -> Comparison {
     let names = |runs: &[&Run]| runs.iter().map(|run| run.name()).collect();
     let (order, left) = cells(a);
     let (order_b, right) = cells(b);
-    let (differences, machines_differ) = differences(a, b);
+    let (differences, machines) = differences(a, b);
     let mut rows = Vec::new();
     for key in &order {
         if let (Some(a), Some(b)) = (left.get(key), right.get(key)) {
-            compare_cells(a, b, method, machines_differ, &mut rows);
+            compare_cells(a, b, method, machines, &mut rows);
         }
     }
     let only = |order: &[String], mine: &BTreeMap<String, Cell<'_>>, other: &BTreeMap<String, Cell<'_>>| {
@@ -249,16 +249,23 @@ pub fn compare(a: &[&Run], b: &[&Run], method: Method) -> Comparison {
     }
 }
 
-/// In what the first folders of both sides differ, and whether any two folders are of different machines.
-fn differences(a: &[&Run], b: &[&Run]) -> (Vec<String>, bool) {
+/// In what the first folders of both sides differ, and why any two folders are not known to be of one machine, if they are not.
+fn differences(a: &[&Run], b: &[&Run]) -> (Vec<String>, Option<&'static str>) {
     let machine = |run: &&Run| run.manifest.fingerprint.get("machine").cloned().unwrap_or(Value::Null);
     let class = |run: &&Run| run.manifest.hardware;
     // Documents from before it was written do not say it: that is no difference.
     let classes_differ = |a: HardwareClass, b| a != b && ![a, b].contains(&HardwareClass::Unknown);
     let mut all = a.iter().chain(b);
+    let unsaid = a.iter().chain(b).any(|run| machine(run).is_null());
     let differ = all.next().is_some_and(|first| {
         all.any(|other| machine(other) != machine(first) || classes_differ(class(other), class(first)))
     });
+    let why = match (differ, unsaid) {
+        (true, _) => Some("measured on different machines"),
+        // Two that say nothing are not known to be one.
+        (false, true) => Some("on what machine it was measured is not told"),
+        (false, false) => None,
+    };
     let mut found = Vec::new();
     if let (Some(a), Some(b)) = (a.first(), b.first()) {
         if classes_differ(class(a), class(b)) {
@@ -273,10 +280,16 @@ fn differences(a: &[&Run], b: &[&Run]) -> (Vec<String>, bool) {
             _ => {}
         }
     }
-    (found, differ)
+    (found, why)
 }
 
-fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bool, out: &mut Vec<Compared>) {
+fn compare_cells(
+    a: &Cell<'_>,
+    b: &Cell<'_>,
+    method: Method,
+    machines: Option<&'static str>,
+    out: &mut Vec<Compared>,
+) {
     let of = |cell: &Cell<'_>| -> Vec<Vec<Figure>> {
         cell.rows.iter().map(|(_, record)| figures(&record.row)).collect()
     };
@@ -291,7 +304,7 @@ fn compare_cells(a: &Cell<'_>, b: &Cell<'_>, method: Method, machines_differ: bo
         if theirs.is_empty() && figure.value.is_none() {
             continue;
         }
-        let compared = one(a, b, figure, (&mine, &theirs), method, machines_differ);
+        let compared = one(a, b, figure, (&mine, &theirs), method, machines);
         out.push(Compared { primary: is_primary(figure, first), ..compared });
     }
 }
@@ -388,20 +401,26 @@ fn one(
     figure: &Figure,
     (mine, theirs): (&[Sided], &[Sided]),
     method: Method,
-    machines_differ: bool,
+    machines: Option<&'static str>,
 ) -> Compared {
     let (side_a, side_b) = (side(a, figure, mine, method), side(b, figure, theirs, method));
     let groups = |all: &[Sided]| all.iter().map(|s| s.values.clone()).collect::<Vec<Vec<f64>>>();
     let (left, right) = (groups(mine), groups(theirs));
     let interval = ratio_interval(&left, &right, method.resamples, method.confidence, method.seed);
     let mut unknown = Vec::new();
-    let void = |cell: &Cell<'_>| {
-        cell.rows.iter().find_map(|(_, r)| r.row.get("void").and_then(Value::as_str).map(str::to_owned))
+    let said = |cell: &Cell<'_>, key: &str| {
+        cell.rows.iter().find_map(|(_, r)| r.row.get(key).and_then(Value::as_str).map(str::to_owned))
     };
+    let void = |cell: &Cell<'_>| said(cell, "void");
+    // A time of an overloaded row leaves out who was not answered: that it became shorter is no gain.
+    let overloaded = |cell: &Cell<'_>| said(cell, "overloaded").filter(|_| figure.unit == Unit::Ns);
     // A percentile that B has too few samples for was not lost; but then it is not judged either.
     let thin = theirs.iter().any(|s| s.figure.needs.is_some()) && figure.stat != Stat::Quantile(0.5);
     let lost = match (void(a), void(b)) {
         (None, Some(why)) => Some(format!("void in B only: {why}")),
+        _ if said(a, "overloaded").is_none() && said(b, "overloaded").is_some() => {
+            Some(format!("overloaded in B only: {}", said(b, "overloaded").unwrap_or_default()))
+        }
         _ if theirs.is_empty() => Some("B has no such figure".to_owned()),
         _ if side_a.value.is_some() && side_b.value.is_none() && !thin => Some("B has no value".to_owned()),
         _ => None,
@@ -409,6 +428,10 @@ fn one(
     for (name, cell, side, figures) in [("A", a, &side_a, mine), ("B", b, &side_b, theirs)] {
         if let Some(why) = void(cell) {
             unknown.push(format!("{name} is void: {why}"));
+        }
+        if let Some(why) = overloaded(cell) {
+            unknown
+                .push(format!("{name} is overloaded, and its times leave out who was not answered: {why}"));
         }
         if side.value.is_none() {
             match figures.iter().find_map(|s| s.figure.needs) {
@@ -421,8 +444,8 @@ fn one(
             unknown.push(format!("{name}: times and rate contradict each other (Little's law)"));
         }
     }
-    if machines_differ && !method.across_machines {
-        unknown.push("measured on different machines".to_owned());
+    if let Some(why) = machines.filter(|_| !method.across_machines) {
+        unknown.push(why.to_owned());
     }
     let p = smallest_p(side_a.repetitions, side_b.repetitions);
     let told = side_a.value.is_some() && side_b.value.is_some();

@@ -187,12 +187,14 @@ fn distribution(
                 (value, needs) = (None, Some(needed));
             }
         }
-        // A run's own percentiles are those of its service time: of the one that a row shows first.
+        // A run's own percentiles are those of its service time: of the one that a row shows first. Others stand in an object of their
+        // own, which messages name without its unit.
+        let own = key.strip_suffix("_ns").unwrap_or(key);
         let runs = match key {
-            "rtt_ns" | "latency_ns" | "connect_ns" => {
+            "rtt_ns" | "latency_ns" | "connect_ns" | "service_ns" => {
                 runs(row, &[format!("{stat_key}_ns"), format!("{key}.{stat_key}")], 1.0)
             }
-            _ => runs(row, &[format!("{key}.{stat_key}")], 1.0),
+            _ => runs(row, &[format!("{key}.{stat_key}"), format!("{own}.{stat_key}")], 1.0),
         };
         // A fast run of a closed loop has more samples: a percentile of all together leans to it, the median of the runs does not.
         if let (Stat::Quantile(_), Some(_), true) = (stat, value, runs.len() > 1) {
@@ -291,6 +293,34 @@ mod tests {
         assert_eq!(by("rate_per_s").runs.len(), 2);
         assert!(found.iter().all(|f| !f.path.starts_with("offered")));
         assert_eq!(primary(&found).unwrap().path, "rtt_ns.p50");
+    }
+
+    #[test]
+    fn an_open_loop_has_the_response_times_of_each_run() {
+        let found = figures(&row(
+            r#"{"samples":20000,"loop":"open","rtt_ns":{"p50":1000},"service_ns":{"p50":1000},"response_ns":{"p50":5000,"p99":9000},
+            "runs":[{"p50_ns":900,"response":{"p50":4000,"p99":null,"p99_9":null}},
+                    {"p50_ns":1100,"response":{"p50":6500,"p99":null,"p99_9":null}}]}"#,
+        ));
+        let by = |path: &str| found.iter().find(|f| f.path == path).unwrap();
+        assert_eq!(
+            (&by("response_ns.p50").runs[..], by("response_ns.p50").value),
+            (&[4_000.0, 6_500.0][..], Some(5_250.0))
+        );
+        assert_eq!(
+            (&by("service_ns.p50").runs[..], by("service_ns.p50").value),
+            (&[900.0, 1_100.0][..], Some(1_000.0))
+        );
+        assert_eq!(
+            (by("response_ns.p99").value, by("response_ns.p99").runs.len()),
+            (Some(9_000.0), 0),
+            "of all together"
+        );
+        assert_eq!(
+            primary(&found).unwrap().path,
+            "response_ns.p50",
+            "what a request waits for is a part of it"
+        );
     }
 
     #[test]

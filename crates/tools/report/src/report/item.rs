@@ -1,6 +1,7 @@
 //! A record with all that tables and pictures ask about it.
 
 use super::in_tables;
+use super::work::{handicap, is_judged, same_work};
 use crate::figure::{Figure, Identity, figures, identity};
 use crate::run::{AxisValue, Record, Run};
 use serde_json::Value;
@@ -13,47 +14,6 @@ pub(super) struct Item<'a> {
     pub(super) record: &'a Record,
     pub(super) identity: Identity,
     pub(super) figures: Vec<Figure>,
-}
-
-/// Settings that two rows must share for one to be a baseline of the other.
-const WORKLOAD: [&str; 17] = [
-    "program",
-    "message",
-    "what",
-    "base",
-    "workload",
-    "loop",
-    "size",
-    "window",
-    "connections",
-    "offered_per_s",
-    "instruments",
-    "lines",
-    "entries",
-    "masks",
-    "offloads",
-    "gap_us",
-    // A core that sleeps takes tens of microseconds to wake: who is measured so is compared with who is.
-    "idle_state",
-];
-
-/// More busy cores than this, of those that were left to sleep: they did not.
-pub const SLEEPS_BELOW: f64 = 1.0;
-
-/// Baselines that make a receive and a send call for each message.
-const CALLS_EACH: [&str; 7] = [
-    "kernel-tcp",
-    "kernel-tcp-spin",
-    "kernel-tcp-spin-sleep",
-    "kernel-tcp-busy-poll",
-    "kernel-udp",
-    "kernel-udp-spin",
-    "kernel-udp-busy-poll",
-];
-
-/// What the baseline `system` did, with so many messages in flight, with less freedom than who takes as many at once as there are; else nothing.
-pub fn handicap(system: &str, window: f64) -> &'static str {
-    if window > 1.0 && CALLS_EACH.contains(&system) { " (a call for each message)" } else { "" }
 }
 
 pub(super) fn items<'a>(runs: &[&'a Run]) -> Vec<Item<'a>> {
@@ -100,33 +60,18 @@ impl Item<'_> {
         all.map(|all| all.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
     }
 
-    /// [`handicap`] of the row.
-    pub(super) fn handicap(&self) -> &'static str {
-        handicap(self.text("system").unwrap_or_default(), self.number("window").unwrap_or_default())
+    /// Whether others may be judged by it: it [counts](Item::counts), and was not overloaded.
+    pub(super) fn is_judged(&self) -> bool {
+        self.counts() && is_judged(&self.record.row)
     }
 
-    /// Cores that were left to sleep and did not, as an engine that polls before it sleeps kept them busy: what it saved is the wake-up, not
-    /// what a wake-up costs.
-    fn never_slept(&self) -> bool {
-        let row = &self.record.row;
-        let busy = row.get("cpu").and_then(|cpu| cpu.get("cores")?.as_f64());
-        self.text("idle_state") == Some("cold") && busy.is_some_and(|cores| cores > SLEEPS_BELOW)
-    }
-
-    /// The same work was asked of both, in the same state of the cores, encrypted or not. A cipher alone carries nothing, and is nobody's
-    /// baseline.
+    /// The same work was asked of both: see [`same_work`].
     pub(super) fn same_workload(&self, other: &Item<'_>) -> bool {
-        let cipher_alone = |item: &Item<'_>| item.text("system") == Some("aead");
-        let value = |item: &Item<'_>, key: &str| item.record.row.get(key).filter(|v| !v.is_null()).cloned();
-        self.record.axes == other.record.axes
-            && self.flag("secure") == other.flag("secure")
-            && self.never_slept() == other.never_slept()
-            && !cipher_alone(self)
-            && !cipher_alone(other)
-            && WORKLOAD.iter().all(|key| match (value(self, key), value(other, key)) {
-                // A baseline has no program, or no engine settings, of ours.
-                (Some(a), Some(b)) => a == b,
-                _ => true,
-            })
+        self.record.axes == other.record.axes && same_work(&self.record.row, &other.record.row)
+    }
+
+    /// How another row is named beside this one: with what it had less freedom in.
+    pub(super) fn named(&self, other: &Item<'_>) -> String {
+        format!("{}{}", other.identity.name, handicap(&self.record.row, &other.record.row))
     }
 }

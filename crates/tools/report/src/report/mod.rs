@@ -9,11 +9,12 @@ mod head;
 mod item;
 mod pictures;
 mod table;
+mod work;
 
 pub use head::{RunHead, control_words};
-pub use item::{SLEEPS_BELOW, handicap};
 pub use pictures::Opening;
 pub use table::{Badge, BadgeKind, Cell, Group, Row, Source, Table};
+pub use work::{SLEEPS_BELOW, handicap, is_judged, same_load, same_work};
 
 use crate::chart::Chart;
 use crate::compare::Comparison;

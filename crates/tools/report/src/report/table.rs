@@ -367,8 +367,9 @@ fn measured_row(
 
 /// How the row stands to each baseline of the same work in the same run: by the first of `columns` that it has a figure of.
 fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String> {
-    // A row that must not be used claims nothing, and one of another time ran beside none of these.
-    if !item.counts() {
+    // A row that must not be used claims nothing, one of another time ran beside none of these, and the times of one that was overloaded
+    // leave out who was not answered.
+    if !item.is_judged() {
         return Vec::new();
     }
     let of_table = columns.iter().find_map(|c| item.figure(c.paths).filter(|f| f.value.is_some()));
@@ -377,7 +378,7 @@ fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String>
         all.iter().filter(|b| {
             b.record.role == Role::Baseline
                 && b.run_index == item.run_index
-                && b.counts()
+                && b.is_judged()
                 && b.text("no_baseline").is_none()
                 && item.same_workload(b)
         })
@@ -389,7 +390,7 @@ fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String>
         .filter(|b| !any || together(b))
         .filter_map(|b| {
             let theirs = b.figures.iter().find(|f| f.path == ours.path)?;
-            standing(ours, theirs, &format!("{}{}", b.identity.name, b.handicap()))
+            standing(ours, theirs, &item.named(b))
         })
         .collect()
 }
@@ -521,11 +522,26 @@ fn badges(item: &Item<'_>) -> Vec<Badge> {
     if item.flag("simulated") {
         mark(BadgeKind::Warn, "simulated", "in virtual time".to_owned());
     }
-    let notes = item.texts("notes");
+    let mut notes: Vec<String> = item.texts("notes").into_iter().map(str::to_owned).collect();
+    let pooled = pooled(item);
+    if !pooled.is_empty() && !notes.iter().any(|note| note.contains(POOLED)) {
+        notes.push(format!("{}: {POOLED}, as one run has too few samples", pooled.join(", ")));
+    }
     if !notes.is_empty() {
         mark(BadgeKind::Note, "note", notes.join("; "));
     }
     badges
+}
+
+/// What rows say of percentiles that are of no run by itself.
+const POOLED: &str = "of all runs together";
+
+/// The rare percentiles that a row of several runs has and none of its runs: of all samples, in which fast runs count for more.
+fn pooled<'a>(item: &'a Item<'_>) -> Vec<&'a str> {
+    let runs = item.record.row.get("runs").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+    let is_rare = |f: &&Figure| matches!(f.stat, Stat::Quantile(q) if q >= 0.99);
+    let of_none = item.figures.iter().filter(is_rare).filter(|f| f.value.is_some() && f.runs.is_empty());
+    if runs > 1 { of_none.map(|f| f.label.as_str()).collect() } else { Vec::new() }
 }
 
 /// Ranks of [`rank`].

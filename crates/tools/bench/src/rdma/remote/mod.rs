@@ -14,7 +14,7 @@ use super::wires::Shape;
 use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
 use crate::rc::service_id;
-use crate::rounds::median;
+use crate::rounds::{median, once_each};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Histogram, allowed_cores, stamp};
 use barewire_verbs::{Device, DeviceConfig};
@@ -289,17 +289,13 @@ pub fn connect(
         kernel::probe(config)?;
     }
     let mut sum = LiveResult::default();
-    let (mut runs, mut contention) = (Vec::new(), Vec::<String>::new());
+    let (mut runs, mut reasons) = (Vec::new(), Vec::new());
     let mut histograms = Histograms::default();
     for number in 0..config.runs {
         go_on()?;
         let result = one_run(config, number == 0, report)?;
         runs.push(RcRun::of(&result));
-        for reason in result.contention.iter().flat_map(|c| &c.reasons) {
-            if !contention.contains(reason) {
-                contention.push(reason.clone());
-            }
-        }
+        reasons.extend(result.contention.iter().flat_map(|c| c.reasons.clone()));
         histograms.push("latency", &result.latency);
         for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
             histograms.push(name, spans);
@@ -354,7 +350,7 @@ pub fn connect(
         void: void(sum.connections, sum.failed, &runs),
         broken_off: None,
         runs,
-        contention,
+        contention: once_each(&reasons),
         // The server's half is another host's.
         cpu_ns_per_op: None,
         cpu: None,

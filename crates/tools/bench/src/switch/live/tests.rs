@@ -91,7 +91,7 @@ fn who_works_is_charged() {
 fn a_program_that_does_not_route_is_refused() {
     let mut cell = cell(vec![System::Barewire { over: "packet".into(), engine: EngineKind::Interpreter }]);
     cell.source = "acl".parse().unwrap();
-    let why = measure(&cell, 1, "", &mut |_| {}).unwrap_err().to_string();
+    let why = measure(&cell, 1, "", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap_err().to_string();
     assert!(why.contains("does not route"), "{why}");
 }
 
@@ -120,7 +120,10 @@ fn hosts_reach_each_other_on_every_way() {
         |seconds| {
             let mut told = Vec::new();
             let cell = LiveCell { seconds, ..cell.clone() };
-            let (rows, failures) = measure(&cell, 1, "test", &mut |line| told.push(line)).unwrap();
+            let (rows, failures) = {
+                let hear = Told { tell: &mut |line| told.push(line), keep: &mut |_| {} };
+                measure(&cell, 1, "test", hear).unwrap()
+            };
             assert!(failures.is_empty(), "{failures:?}");
             (rows, told)
         },

@@ -4,8 +4,7 @@ use super::{InPlace, PeerArgs, baseline, failure};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
-use crate::verb::bench_rdma;
-use crate::verb::measured::{self, machine, seconds, warn_of_debug_build};
+use crate::verb::measured::{self, Ended, machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
 use barewire_bench::Results;
 use barewire_bench::rc::connect::{self, ConnectConfig};
@@ -190,5 +189,5 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
     } else if !rows.is_empty() {
         print(&format!("{}\nMeasured on: {}", text_table(&rows), machine(results.fingerprint())))?;
     }
-    Ok(bench_rdma::conclude(&rows, &failures, console))
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
 }

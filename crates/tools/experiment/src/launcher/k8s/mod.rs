@@ -119,13 +119,7 @@ pub fn manifests(plan: &Plan, options: &K8sOptions) -> Result<Vec<Value>, K8sErr
             "[[sync]]: pods get their files from the image; put them there".into(),
         ));
     }
-    let runs = plan.method.runs;
-    let cells = 0..plan.points.len();
-    let order: Vec<(usize, u32)> = if plan.method.interleave {
-        (1..=runs).flat_map(|run| cells.clone().map(move |cell| (cell, run))).collect()
-    } else {
-        cells.flat_map(|cell| (1..=runs).map(move |run| (cell, run))).collect()
-    };
+    let order = plan.order();
     let one = order.len() == 1;
     let sets = order.iter().enumerate().map(|(at, &(cell, run))| {
         let name = if one { label(&plan.name) } else { format!("{}-c{cell}-r{run}", label(&plan.name)) };

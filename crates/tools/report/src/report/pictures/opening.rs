@@ -28,7 +28,7 @@ pub struct Opening {
 pub(in super::super) fn openings(items: &[Item<'_>], ids: &mut Ids) -> Vec<Opening> {
     let all: Vec<&Item<'_>> = items.iter().filter(|item| is_first(items, item)).collect();
     let here: Vec<&Item<'_>> =
-        usable(&all).into_iter().filter(|i| i.counts() && !i.flag("simulated")).collect();
+        usable(&all).into_iter().filter(|i| i.is_judged() && !i.flag("simulated")).collect();
     [messages(&here, ids), switch(&here, ids), feed(&here, ids), rdma(&here, ids)]
         .into_iter()
         .flatten()
@@ -60,7 +60,9 @@ fn of_role<'a, 'b>(here: &[&'a Item<'b>], role: Role) -> Vec<&'a Item<'b>> {
 
 /// The other systems that did the same work in the same run.
 fn beside<'a, 'b>(ours: &Item<'_>, baselines: &[&'a Item<'b>]) -> Vec<&'a Item<'b>> {
-    let same = |b: &&Item<'_>| b.run_index == ours.run_index && ours.same_workload(b);
+    let same = |b: &&Item<'_>| {
+        b.run_index == ours.run_index && b.text("no_baseline").is_none() && ours.same_workload(b)
+    };
     baselines.iter().copied().filter(same).collect()
 }
 
@@ -88,7 +90,7 @@ fn messages(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
         .collect();
     let said: Vec<String> = kept
         .iter()
-        .filter_map(|b| Some(stands(ours, b, MEDIAN, Better::Lower)?.words(&b.identity.name)))
+        .filter_map(|b| Some(stands(ours, b, MEDIAN, Better::Lower)?.words(&ours.named(b))))
         .collect();
     let shown: Vec<&Item<'_>> = std::iter::once(ours).chain(kept).collect();
     let mut chart =
@@ -131,7 +133,11 @@ fn ratios(
                         verdict: standing.verdict,
                     },
                     format!("{what} beside {}", other.identity.name),
-                    format!("by {what} {} is {}", item.identity.name, standing.words(&other.identity.name)),
+                    format!(
+                        "by {what} {}{point} is {}",
+                        item.identity.name,
+                        standing.words(&item.named(other))
+                    ),
                 ));
             }
         }
