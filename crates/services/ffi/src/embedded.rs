@@ -13,7 +13,7 @@ use crate::error::{
 use crate::memory::bytes as bytes_of;
 use crate::request::patience;
 use crate::session::event_of;
-use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwMessage, BwIdentity, NONE};
+use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwIdentity, BwMessage, NONE};
 use barewire_client::requests::ReplyTo;
 use barewire_client::{
     ConnectError, ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound, ListenError,
