@@ -137,33 +137,3 @@ fn value_sets_are_those_of_the_next_packet() {
         }
     });
 }
-
-/// A PSA program forwards in the kernel, and counts there; what it sends round goes on in user space, once.
-#[test]
-fn psa_programs_forward() {
-    const PORTS: &str = include_str!("../../../../../tests/programs/psa_ports.p4");
-    const RECIRCULATE: u64 = 0xffff_fffa;
-    in_a_namespace(|_| {
-        let server = start(PORTS);
-        let switch = server.switch();
-        add(switch, "hosts", vec![exact(TO)], 0, "forward", &[2]);
-        add(switch, "hosts", vec![exact(TO + 1)], 0, "forward", &[RECIRCULATE]);
-        let (mut h1, mut h2) = (Wire::open("packet:h1"), Wire::open("packet:h2"));
-        let mut number = 0;
-        for round in 0..20_u64 {
-            let again = round % 2;
-            h1.send_now(&ethernet(TO + again, 9, 80));
-            number += 1 + again;
-            // The source is the number that the register gave it in its last round.
-            let got = next_of(&mut h2, |got| got[12..14] == [0x88, 0xb6] && got.len() == 94);
-            assert_eq!((super::number(&got[6..12]), got[17]), (number, 1 + again as u8), "round {round}");
-            assert_eq!(came_up(switch, 1), round.div_ceil(2), "{:?}", switch.ports());
-        }
-        let seen = switch.counter("seen").expect("a counter");
-        for (at, count) in [(1, 20), (2, 10)] {
-            let counted = switch.read_counters(seen, Range::One(at)).expect("a counter");
-            assert_eq!(counted[0].1.packets, count, "those of type {at}");
-        }
-        server.stop().expect("the engine is well");
-    });
-}
