@@ -434,8 +434,8 @@ fn fare_at(tc: bool) {
     let (mut compared, mut wrong) = (0, Vec::new());
     for path in &programs {
         // PSA programs stand at XDP.
-        let may = |p: &Arc<Program>| !(tc && p.arch == Arch::Psa) && !is_random(p);
-        let Some(program) = import(path).filter(may) else { continue };
+        let may_stand = |p: &Arc<Program>| !tc || p.arch != Arch::Psa;
+        let Some(program) = import(path).filter(may_stand).filter(|p| !is_random(p)) else { continue };
         let name = path.strip_prefix(&corpus).expect("it is below").display().to_string();
         compared += 1;
         if let Err(why) = one(&program, tc, 120, &mut prng, &mut sums) {
