@@ -12,6 +12,7 @@ use barewire_p4::key::MatchParam;
 use std::collections::VecDeque;
 
 /// What a packet may do: store so many bytes of the map.
+#[allow(clippy::large_enum_variant, reason = "a test has few of them")]
 enum Step {
     Put(usize, Vec<u8>, Vec<u8>),
     Word(usize, Vec<u8>, usize, [u8; 8]),
@@ -21,10 +22,13 @@ enum Step {
     Done(State),
 }
 
+/// An entry's key, priority and action.
+type Entry = (Vec<MatchParam>, u32, TableAction);
+
 /// What tables hold, as the control plane knows them.
 #[derive(Clone, Default)]
 struct State {
-    entries: [BTreeMap<u32, (Vec<MatchParam>, u32, TableAction)>; TABLES],
+    entries: [BTreeMap<u32, Entry>; TABLES],
     defaults: [Option<TableAction>; TABLES],
     members: BTreeMap<u32, ActionCall>,
     groups: BTreeMap<u32, Vec<(u32, u32)>>,
@@ -215,7 +219,7 @@ impl World {
     /// A word of an array.
     fn load(&mut self, map: usize, index: u32, word: usize) -> u64 {
         self.pause();
-        let value = self.maps[map].get(&index.to_ne_bytes().to_vec());
+        let value = self.maps[map].get(&index.to_ne_bytes()[..]);
         value.map_or(0, |value| u64::from_ne_bytes(value[8 * word..8 * word + 8].try_into().expect("eight")))
     }
 
