@@ -78,7 +78,7 @@ thread_local! {
 ///
 /// fn main() {
 ///     let search = search_freed([7; 16]);
-///     drop(std::hint::black_box(vec![7; 100]));
+///     drop(std::hint::black_box(vec![7_u8; 100]));
 ///     assert_eq!(search.found(), 1);
 /// }
 /// ```

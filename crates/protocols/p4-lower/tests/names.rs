@@ -73,7 +73,7 @@ fn instances_of_instances_have_one_name_for_each_object() {
 parser P(packet_in p, out H hdr, inout M m, inout standard_metadata_t s) { state start { p.extract(hdr.h); transition accept; } }
 control V(inout H hdr, inout M m) { apply { } }
 control Leaf(inout H hdr)(bit<32> n) {
-    counter(n, CounterType.packets) c; @name(\".whole\") register<bit<8>>(4) r;
+    counter(n, CounterType.packets) c; @name(\"whole\") register<bit<8>>(4) r;
     action a(bit<8> v) { hdr.h.a = v; c.count(0); r.write(0, v); }
     table t { key = { hdr.h.a: exact; } actions = { a; NoAction; } default_action = NoAction(); }
     apply { t.apply(); }
