@@ -242,7 +242,7 @@ if part nuget && have "C#" mcs; then
     sed "s/@VERSION@/$version/" bindings/csharp/barewire.nuspec.in > "$nuget/barewire.nuspec"
     cp bindings/csharp/README.md "$nuget/"
     mkdir -p "$nuget/examples"
-    cp bindings/csharp/examples/Echo.cs "$nuget/examples/"
+    cp bindings/csharp/examples/{Bench,Echo}.cs "$nuget/examples/"
     licences "$nuget"
 fi
 
