@@ -51,10 +51,9 @@ async fn both(a: &AsyncClient, b: &AsyncClient) -> (Flow, Flow) {
     (there.unwrap(), here.unwrap().unwrap())
 }
 
-/// Polls a future once, which is given up then. The daemon's answer may be there already: that is no less an end.
-fn poll_once<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) {
-    let polled = std::pin::Pin::new(future).poll(&mut Context::from_waker(waker));
-    drop(polled);
+/// Polls a future once, and says whether it has to wait. One that asks the daemon may have its answer already.
+fn poll_once<T>(future: &mut (impl Future<Output = T> + Unpin), waker: &Waker) -> bool {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(waker)).is_pending()
 }
 
 #[test]
@@ -181,15 +180,15 @@ fn who_no_longer_waits_keeps_no_task() {
         let task = Arc::new(Counted);
         let waker = Waker::from(task.clone());
         for _ in 0..3 {
-            poll_once(&mut pin!(a.daemon_event()), &waker);
-            poll_once(&mut pin!(there.recv()), &waker);
-            poll_once(&mut pin!(there.send(&[7; 16 << 10])), &waker);
-            poll_once(&mut pin!(there.send_acknowledged(&[7; 32 << 10])), &waker);
-            poll_once(&mut pin!(listener.accept()), &waker);
+            assert!(poll_once(&mut pin!(a.daemon_event()), &waker));
+            assert!(poll_once(&mut pin!(there.recv()), &waker));
+            assert!(poll_once(&mut pin!(there.send(&[7; 16 << 10])), &waker));
+            assert!(poll_once(&mut pin!(there.send_acknowledged(&[7; 32 << 10])), &waker));
+            assert!(poll_once(&mut pin!(listener.accept()), &waker));
             let mut stream = there.clone();
             assert!(pin!(&mut stream).poll_next(&mut Context::from_waker(&waker)).is_pending());
         }
-        poll_once(&mut pin!(there.close()), &waker);
+        assert!(poll_once(&mut pin!(there.close()), &waker));
         drop(waker);
         assert_eq!(Arc::strong_count(&task), 1);
         drop(here);
