@@ -1,4 +1,5 @@
 //! The client with futures where something is given up: a listen, a runtime, a wait, a request; and where there is little room.
+#![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
 
 mod common;
 
