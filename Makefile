@@ -210,7 +210,8 @@ test: tools room small deny ## Everything that must hold before a commit
 	exit $$status
 
 # Verified messages over every kind of port, clean and faulty, for HOURS altogether. The first error ends it.
-SOAK := mem unix packet xdp fault+mem fault+unix fault+packet fault+xdp
+# `secure+` is ours: with the cipher's rows beside the plain ones.
+SOAK := mem unix packet xdp fault+mem fault+unix fault+packet fault+xdp secure+packet secure+xdp secure+fault+packet secure+fault+xdp
 SEED ?= 1
 FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitter_us=200&seed=$(SEED)
 
@@ -244,10 +245,12 @@ old-kernel: tools room ## The tests of the kernel engine (TESTS=names) under Deb
 soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
 	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(DAEMON_SOAK)) }'); \
 	for over in $(SOAK); do \
-	    case $$over in fault+*) options='$(FAULTS)';; *) options=;; esac; \
+	    port=$${over#secure+}; secure=; share=$$seconds; \
+	    case $$over in secure+*) secure=--secure; share=$$((seconds / 3));; esac; \
+	    case $$port in fault+*) options='$(FAULTS)';; *) options=;; esac; \
 	    echo "soak: $$over, $$seconds s, seed $(SEED)" >&2; \
-	    $(BAREWIRE) bench msg --over $$over --options "$$options" --verify --size 8000 --window 32 --connections 4 \
-	        --runs 1 --seconds $$seconds --seed $(SEED); \
+	    $(BAREWIRE) bench msg --over $$port $$secure --options "$$options" --verify --size 8000 --window 32 --connections 4 \
+	        --runs 1 --seconds $$share --seed $(SEED); \
 	done; \
 	for test in $(SWITCH_SOAK); do \
 	    echo "soak: switch, $$test, $$seconds s, seed $(SEED)" >&2; \

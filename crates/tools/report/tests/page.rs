@@ -586,6 +586,23 @@ fn assert_tells(run: &Run, path: &Path) {
     assert!(page(&report).contains("</html>"));
 }
 
+/// Two engines beside one bridge: each row and each sentence says whose it is.
+#[test]
+fn the_opening_pictures_tell_our_engines_apart() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs/2026-11-26-evening");
+    let run = Run::open(&folder).unwrap();
+    let report = Report::of(&[&run], &Options::default());
+    let switch = report.openings.iter().find(|o| o.chart.title.starts_with("P4 switch")).unwrap();
+    let Kind::Forest(forest) = &switch.chart.kind else { panic!("{:?}", switch.chart.kind) };
+    let mut names: Vec<&str> = forest.rows.iter().map(|r| r.name.as_str()).collect();
+    assert!(names.len() > 1, "{names:?}");
+    names.sort_unstable();
+    assert!(names.windows(2).all(|w| w[0] != w[1]), "{names:?}");
+    for engine in ["barewire native over xdp", "barewire kernel over xdp"] {
+        assert!(switch.sentence.contains(engine), "{}", switch.sentence);
+    }
+}
+
 #[test]
 fn the_page_opens_with_a_picture_and_a_verdict_of_each_program() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs/2026-11-25-demo");

@@ -116,6 +116,10 @@ fn ratios(
     ids: &mut Ids,
 ) -> Option<Opening> {
     let (ours, baselines) = (of_role(here, Role::Measured), of_role(here, Role::Baseline));
+    // Where there are several of ours, a row has to say which.
+    let of_figures = |i: &&&Item<'_>| figures.iter().any(|(path, ..)| value(i, path).is_some());
+    let mut names: Vec<&str> = ours.iter().filter(of_figures).map(|i| i.identity.name.as_str()).collect();
+    names.dedup();
     let mut found: Vec<(ForestRow, String, String)> = Vec::new();
     for (path, what, better) in figures {
         for item in ours.iter().filter(|i| value(i, path).is_some()) {
@@ -126,13 +130,15 @@ fn ratios(
                 } else {
                     format!(" ({})", item.identity.details)
                 };
+                let of = if names.len() > 1 { format!("{}: ", item.identity.name) } else { String::new() };
+                let pair = format!("{of}{what} beside {}", other.identity.name);
                 found.push((
                     ForestRow {
-                        name: format!("{what} beside {}{point}", other.identity.name),
+                        name: format!("{pair}{point}"),
                         interval: standing.gain,
                         verdict: standing.verdict,
                     },
-                    format!("{what} beside {}", other.identity.name),
+                    pair,
                     format!(
                         "by {what} {}{point} is {}",
                         item.identity.name,
