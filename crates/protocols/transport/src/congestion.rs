@@ -5,9 +5,11 @@
 //! an allowance for queueing, a little more for flows with small windows so that shares even out (flow scaling). A
 //! window below one segment is legal and means pacing: many senders into one port share it without loss.
 //!
-//! Unlike Swift, which runs on hosts that stamp in hardware, delay alone takes no window below one segment: where hosts
-//! are software, a scheduler's whim looks like a queue, and a flow that paced itself for it would starve. Loss, marks and
-//! time-outs do.
+//! Swift runs on hosts that stamp in hardware; here a scheduler, an interrupt or a busy hypervisor looks like a queue. Two
+//! rules keep a flow from starving for it:
+//! - What counts as a queue is the *standing* delay, the least of a round trip's samples, as in Copa (Arun, Balakrishnan,
+//!   NSDI 2018): a queue is in all of them, jitter is not.
+//! - Delay alone takes no window below one segment. Loss, marks and time-outs do.
 
 use barewire_base::{Duration, Instant};
 
@@ -59,6 +61,32 @@ pub struct Congestion {
     window_max: f32,
     last_decrease: Instant,
     slow_start: bool,
+    standing: Standing,
+}
+
+/// The delay that all samples of a round trip have in common.
+#[derive(Clone, Copy, Debug)]
+struct Standing {
+    /// The least so far.
+    least: Duration,
+    /// When the first came; `None`: the next one is the first. Not when the last round ended, as a flow may have been idle since.
+    since: Option<Instant>,
+}
+
+impl Standing {
+    /// Takes a sample. True: it is the last of its round.
+    fn sample(&mut self, now: Instant, delay: Duration) -> bool {
+        let Some(since) = self.since else {
+            (self.least, self.since) = (delay, Some(now));
+            return false;
+        };
+        self.least = self.least.min(delay);
+        let is_last = now.since(since) >= delay;
+        if is_last {
+            self.since = None;
+        }
+        is_last
+    }
 }
 
 impl Congestion {
@@ -69,6 +97,7 @@ impl Congestion {
             window_max: window_max as f32,
             last_decrease: Instant::ZERO,
             slow_start: true,
+            standing: Standing { least: Duration::ZERO, since: None },
         }
     }
 
@@ -98,9 +127,11 @@ impl Congestion {
         window_limited: bool,
     ) {
         let target = self.target(config, base);
-        if delay < target {
-            // A flow that does not use its window learns nothing about whether more would fit.
-            if !window_limited {
+        let is_last = self.standing.sample(now, delay);
+        if self.standing.least < target {
+            // A flow that does not use its window learns nothing about whether more would fit. And doubling in a round trip
+            // needs more caution: late samples do not count.
+            if !window_limited || (self.slow_start && delay >= target) {
                 return;
             }
             let acked = acked as f32;
@@ -119,9 +150,12 @@ impl Congestion {
             self.window = (self.window + RECOVERY * acked as f32).min(1.0);
             return;
         }
-        let excess = (delay - target).as_nanos() as f32 / delay.as_nanos().max(1) as f32;
-        let factor = (1.0 - config.beta * excess).max(1.0 - config.max_decrease);
-        self.decrease(config, now, delay, factor.max(1.0 / self.window));
+        if is_last {
+            let standing = self.standing.least;
+            let excess = (standing - target).as_nanos() as f32 / standing.as_nanos().max(1) as f32;
+            let factor = (1.0 - config.beta * excess).max(1.0 - config.max_decrease);
+            self.decrease(config, now, standing, factor.max(1.0 / self.window));
+        }
     }
 
     fn decrease(&mut self, config: &CongestionConfig, now: Instant, rtt: Duration, factor: f32) {
@@ -160,23 +194,54 @@ mod tests {
         (config, Congestion::new(&config, 256))
     }
 
+    /// Rounds of `window` samples, each round trip's spread over it.
+    fn rounds(cc: &mut Congestion, t: &mut Instant, n: u32, mut delay: impl FnMut() -> Duration) {
+        let config = CongestionConfig::default();
+        for _ in 0..n {
+            let (samples, start) = (cc.window().max(1.0) as u32, *t);
+            let mut longest = Duration::ZERO;
+            for i in 0..samples {
+                let delay = delay();
+                longest = longest.max(delay);
+                *t = start + Duration::from_nanos(delay.as_nanos() * u64::from(i + 1) / u64::from(samples));
+                cc.on_ack(&config, *t, 1, delay, BASE, true);
+            }
+            *t = start + longest;
+        }
+    }
+
     #[test]
     fn below_target_it_grows_above_it_shrinks_once_a_round_trip() {
         let (config, mut cc) = flow();
-        let t = Instant::from_nanos(1_000_000_000);
+        let mut t = Instant::from_nanos(1_000_000_000);
         cc.on_ack(&config, t, 8, Duration::from_micros(12), BASE, true);
         assert_eq!(cc.window(), 40.0);
         let late = Duration::from_micros(400);
-        cc.on_ack(&config, t, 1, late, BASE, true);
-        let once = cc.window();
-        assert!((20.0..40.0).contains(&once), "{once}");
-        cc.on_ack(&config, t + Duration::from_micros(399), 1, late, BASE, true);
-        assert_eq!(cc.window(), once);
-        cc.on_ack(&config, t + Duration::from_micros(401), 1, late, BASE, true);
-        assert!(cc.window() < once);
+        t += Duration::from_millis(1);
+        rounds(&mut cc, &mut t, 1, || late);
+        assert_eq!(cc.window(), 40.0, "late samples beside one that was not");
+        rounds(&mut cc, &mut t, 2, || late);
+        let twice = cc.window();
+        assert!((8.0..25.0).contains(&twice), "at most halved each time: {twice}");
+        rounds(&mut cc, &mut t, 10, || late);
+        assert!(cc.window() < 4.0, "{}", cc.window());
         let now = cc.window();
-        cc.on_ack(&config, t + Duration::from_micros(900), now as u32, Duration::from_micros(12), BASE, true);
-        assert!((cc.window() - now - 1.0).abs() < 0.1, "one segment in a round trip after slow start");
+        rounds(&mut cc, &mut t, 4, || Duration::from_micros(12));
+        let grown = cc.window() - now;
+        assert!((2.0..5.0).contains(&grown), "a segment in a round trip after slow start: {grown}");
+    }
+
+    /// One sample in eight below the target, the others up to four times as long: no queue does that.
+    #[test]
+    fn jitter_is_no_queue_but_a_queue_under_jitter_is_one() {
+        let (_, mut cc) = flow();
+        let mut t = Instant::from_nanos(1_000_000_000);
+        let mut prng = barewire_base::Prng::new(7);
+        let mut jitter = |queue: u64| Duration::from_micros(queue + 10 + prng.below(800));
+        rounds(&mut cc, &mut t, 1000, || jitter(0));
+        assert!(cc.window() > 100.0, "{}", cc.window());
+        rounds(&mut cc, &mut t, 60, || jitter(500));
+        assert!(cc.window() < 5.0, "{}", cc.window());
     }
 
     #[test]

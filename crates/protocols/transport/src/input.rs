@@ -168,7 +168,7 @@ impl<M: Memory> Endpoint<M> {
             f.tx.credit_limit = header.credit;
             f.credit_probes = 0;
         }
-        let alone = outcome.echoed_len > f.mss / 2 && in_flight_before == 1;
+        let alone = outcome.echoed_len > f.mss / 2 && f.tx.alone == Some(header.echo);
         let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
         if let Some(rtt) = rtt {
             f.rtt.sample(now, rtt, alone);

@@ -5,6 +5,10 @@ use barewire_base::{Duration, Instant};
 
 /// How long a floor is remembered: a route may change for the worse.
 const FLOOR_WINDOW: Duration = Duration::from_secs(10);
+/// Moments in a row whose samples lower the floor.
+const MOMENTS_ENOUGH: u8 = 4;
+/// Long segments alone in flight whose least tells a slow link from a queue that others' first windows left.
+const ALONE_ENOUGH: u8 = 8;
 /// Packets to measure from that a peer cannot all have missed.
 const TOLD_ENOUGH: u8 = 2;
 
@@ -16,9 +20,15 @@ pub(crate) struct Rtt {
     floor: Duration,
     floor_next: Duration,
     floor_until: Instant,
+    /// The longest of the samples below the floor that came in a row, the last one's moment, and the moments.
+    doubted: Duration,
+    doubted_at: Instant,
+    doubted_seen: u8,
     /// The floor of long segments that were in flight alone: what a slow link takes its time to send is no queue.
     alone: Duration,
     alone_next: Duration,
+    /// How many of these there were, up to [`ALONE_ENOUGH`].
+    alone_seen: u8,
     /// The longest time-out lately: what the peer, which may have heard nothing since, still waits for.
     slowest: Duration,
     slowest_next: Duration,
@@ -39,8 +49,12 @@ impl Rtt {
             floor: Duration::MAX,
             floor_next: Duration::MAX,
             floor_until: Instant::ZERO,
+            doubted: Duration::ZERO,
+            doubted_at: Instant::ZERO,
+            doubted_seen: 0,
             alone: Duration::MAX,
             alone_next: Duration::MAX,
+            alone_seen: 0,
             slowest: Duration::ZERO,
             slowest_next: Duration::ZERO,
             unmeasured: initial.saturating_mul(3),
@@ -51,20 +65,9 @@ impl Rtt {
     }
 
     pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, alone: bool) {
-        if now >= self.floor_until {
-            self.floor = self.floor_next.min(rtt);
-            self.floor_next = rtt;
-            self.alone = self.alone_next;
-            self.alone_next = Duration::MAX;
-            self.slowest = std::mem::take(&mut self.slowest_next);
-            self.floor_until = now + FLOOR_WINDOW;
+        if let Some(sure) = self.sure(now, rtt) {
+            self.take_floor(now, sure, alone);
         }
-        if alone {
-            self.alone = self.alone.min(rtt);
-            self.alone_next = self.alone_next.min(rtt);
-        }
-        self.floor = self.floor.min(rtt);
-        self.floor_next = self.floor_next.min(rtt);
         if !self.has_sample {
             self.has_sample = true;
             self.smoothed = rtt;
@@ -76,6 +79,47 @@ impl Rtt {
         self.variation = Duration::from_nanos(v - v / 4 + s.abs_diff(r) / 4);
         self.smoothed = Duration::from_nanos(s - s / 8 + r / 8);
         self.slowest_next = self.slowest_next.max(self.timeout());
+    }
+
+    /// What a sample says of the floor, if anything. The time is read before packets are taken from the port: who loses the core in
+    /// between takes packets that came later for ones that came then, and all samples of that moment are too short by any amount.
+    /// So what is below the floor counts when several moments in a row say so.
+    fn sure(&mut self, now: Instant, rtt: Duration) -> Option<Duration> {
+        if self.floor == Duration::MAX || rtt >= self.floor {
+            self.doubted_seen = 0;
+            return Some(rtt);
+        }
+        if self.doubted_seen == 0 {
+            (self.doubted, self.doubted_at, self.doubted_seen) = (rtt, now, 1);
+            return None;
+        }
+        self.doubted = self.doubted.max(rtt);
+        if now != self.doubted_at {
+            (self.doubted_at, self.doubted_seen) = (now, self.doubted_seen + 1);
+        }
+        if self.doubted_seen < MOMENTS_ENOUGH {
+            return None;
+        }
+        self.doubted_seen = 0;
+        Some(self.doubted)
+    }
+
+    fn take_floor(&mut self, now: Instant, rtt: Duration, alone: bool) {
+        if now >= self.floor_until {
+            self.floor = self.floor_next.min(rtt);
+            self.floor_next = rtt;
+            self.alone = self.alone_next;
+            self.alone_next = Duration::MAX;
+            self.slowest = std::mem::take(&mut self.slowest_next);
+            self.floor_until = now + FLOOR_WINDOW;
+        }
+        if alone {
+            self.alone = self.alone.min(rtt);
+            self.alone_next = self.alone_next.min(rtt);
+            self.alone_seen = (self.alone_seen + 1).min(ALONE_ENOUGH);
+        }
+        self.floor = self.floor.min(rtt);
+        self.floor_next = self.floor_next.min(rtt);
     }
 
     /// The longest [time-out](Self::timeout) of the last ten to twenty seconds, at either end.
@@ -117,7 +161,9 @@ impl Rtt {
     /// would starve. (Where it is not, the floor of short packets is better: flows that share a queue measure the same.)
     pub(crate) fn base(&self, allowance: Duration) -> Duration {
         let floor = self.floor();
-        if self.alone != Duration::MAX && self.alone > floor + allowance { self.alone } else { floor }
+        let is_slow =
+            self.alone_seen == ALONE_ENOUGH && self.alone != Duration::MAX && self.alone > floor + allowance;
+        if is_slow { self.alone } else { floor }
     }
 
     /// Retransmission time-out, before the peer's acknowledgement delay and any back-off.
@@ -149,6 +195,37 @@ mod tests {
         other.tells(u32::MAX);
         other.is_told(3);
         assert_eq!(other.slowest(), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_that_was_read_too_early_makes_no_floor() {
+        let mut r = Rtt::new(Duration::from_millis(5));
+        let mut now = Instant::from_nanos(1);
+        let true_rtt = Duration::from_micros(600);
+        for i in 0..1000_u64 {
+            now += Duration::from_micros(100);
+            if i % 10 == 5 || i % 100 == 6 {
+                // A burst that came while the engine had no core, which it finds with the time from before.
+                for late in [500, 550, 590] {
+                    r.sample(now, true_rtt - Duration::from_micros(late), true);
+                }
+            } else {
+                r.sample(now, true_rtt + Duration::from_micros(i % 7), true);
+            }
+            assert!((600..607).contains(&(r.floor().as_nanos() / 1000)), "{i}: {:?}", r.floor());
+            assert!(r.base(Duration::from_micros(100)) >= true_rtt);
+        }
+    }
+
+    #[test]
+    fn a_route_that_became_shorter_is_believed_at_the_fourth_moment() {
+        let mut r = Rtt::new(Duration::from_millis(5));
+        let mut now = Instant::from_nanos(1);
+        for us in [600, 600, 100, 110, 100, 105] {
+            now += Duration::from_millis(1);
+            r.sample(now, Duration::from_micros(us), false);
+        }
+        assert_eq!(r.floor(), Duration::from_micros(110));
     }
 
     #[test]

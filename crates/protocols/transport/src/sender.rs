@@ -184,6 +184,8 @@ pub(crate) struct Sender {
     pub in_flight: u32,
     /// Given up as lost, not yet sent again.
     pub lost: u32,
+    /// Stamp of the latest segment, if nothing was outstanding before it.
+    pub alone: Option<u32>,
     /// One past the highest segment acknowledged selectively.
     high: u32,
     /// Latest transmission time among acknowledged segments (RACK, RFC 8985).
@@ -215,6 +217,7 @@ impl Sender {
             next_msg_id: 0,
             in_flight: 0,
             lost: 0,
+            alone: None,
             high: first,
             rack: 0,
             rack_acked: 0,
@@ -317,6 +320,8 @@ impl Sender {
         self.probe_gone |= seg.flags & PROBE != 0;
         seg.flags = seg.flags & !(LOST | PROBE) | RESENT;
         seg.sent = stamp_of(now);
+        // An earlier copy may be on its way, too.
+        self.alone = None;
         segs[at] = seg.pack();
         seg
     }
@@ -415,6 +420,7 @@ impl Sender {
         }
         segs[(seq & MASK) as usize] = seg.pack();
         self.nxt = seq.wrapping_add(1);
+        self.alone = (seq == self.una).then_some(seg.sent);
         self.in_flight += 1;
         Some((seq, seg))
     }
