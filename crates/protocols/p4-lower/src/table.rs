@@ -219,22 +219,12 @@ impl<'a> Lower<'a> {
         };
         let id = TableId::from(self.program.tables.len());
         let mut table = Table {
-            name,
             id: id.0,
-            kind,
-            key,
-            actions: actions.iter().map(|(_, id)| *id).collect(),
             source,
-            max_size: size,
-            counter: None,
-            meter: None,
-            support_timeout: false,
-            default: None,
             default_action_const: info.default_is_const,
-            default_entry_const: false,
-            entries: Vec::new(),
             // The behavioral model lets nobody change a table that comes with entries, be they none.
             immutable: own.is_some(),
+            ..Table::new(name, kind, key, actions.iter().map(|(_, id)| *id).collect(), size)
         };
         if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
             table.support_timeout = true;

@@ -28,24 +28,56 @@ fn networks(port: &PortSettings) -> Vec<(IpAddr, u8)> {
     v4.chain(v6).collect()
 }
 
-/// What a table says of a port, as it is written.
-pub(crate) struct Written {
-    port: Option<String>,
-    ipv4: Vec<String>,
-    ipv6: Vec<String>,
-    gateway4: Option<Ipv4Addr>,
-    gateway6: Option<Ipv6Addr>,
-    mac: Option<String>,
-    mtu: Option<u16>,
-    vlan: Option<u16>,
+/// Declares `[[ports]]` and `[interface]`, which has the keys of a port and some of its own: each key is written once. (`serde(flatten)` would
+/// take unknown keys, and not say where a wrong one stands.)
+macro_rules! port_tables {
+    ({ $($key:ident: $kind:ty,)* } { $($more:ident: $more_kind:ty,)* }) => {
+        /// One of `[[ports]]`, as it is written.
+        #[derive(Deserialize, Default, PartialEq)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct PortTable {
+            $($key: $kind,)*
+        }
+
+        /// `[interface]`: the first port, and what all have in common.
+        #[derive(Deserialize, Default)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct InterfaceTable {
+            $($key: $kind,)*
+            $(pub $more: $more_kind,)*
+        }
+
+        impl InterfaceTable {
+            /// Takes the keys of the first port out of it.
+            pub(crate) fn port(&mut self) -> PortTable {
+                PortTable { $($key: std::mem::take(&mut self.$key),)* }
+            }
+        }
+    };
 }
 
-impl Written {
+port_tables! {
+    {
+        port: Option<String>,
+        ipv4: Vec<String>,
+        ipv6: Vec<String>,
+        gateway4: Option<Ipv4Addr>,
+        gateway6: Option<Ipv6Addr>,
+        mac: Option<String>,
+        mtu: Option<u16>,
+        vlan: Option<u16>,
+    }
+    {
+        neighbours_max: Option<usize>,
+        pool_frames: Option<u32>,
+        chunk_len: Option<u32>,
+        huge_pages: Option<bool>,
+    }
+}
+
+impl PortTable {
     pub(crate) fn is_empty(&self) -> bool {
-        let has_addresses = !self.ipv4.is_empty() || !self.ipv6.is_empty();
-        let has_gateway = self.gateway4.is_some() || self.gateway6.is_some();
-        let has_link = self.mac.is_some() || self.vlan.is_some() || self.mtu.is_some();
-        self.port.is_none() && !has_addresses && !has_gateway && !has_link
+        *self == PortTable::default()
     }
 
     /// Checks it by itself.
@@ -71,57 +103,6 @@ impl Written {
         settings.mtu = self.mtu.unwrap_or(settings.mtu);
         Ok(settings)
     }
-}
-
-/// A table with the keys of a port and some of its own. (`serde(flatten)` would take unknown keys, and not say where a wrong one stands.)
-macro_rules! port_table {
-    ($(#[$about:meta])* struct $name:ident { $($more:ident: $kind:ty,)* }) => {
-        $(#[$about])*
-        #[derive(Deserialize, Default)]
-        #[serde(deny_unknown_fields, default)]
-        pub(crate) struct $name {
-            port: Option<String>,
-            ipv4: Vec<String>,
-            ipv6: Vec<String>,
-            gateway4: Option<Ipv4Addr>,
-            gateway6: Option<Ipv6Addr>,
-            mac: Option<String>,
-            mtu: Option<u16>,
-            vlan: Option<u16>,
-            $(pub $more: $kind,)*
-        }
-
-        impl $name {
-            /// What it says of a port.
-            pub(crate) fn port(&mut self) -> Written {
-                Written {
-                    port: self.port.take(),
-                    ipv4: std::mem::take(&mut self.ipv4),
-                    ipv6: std::mem::take(&mut self.ipv6),
-                    gateway4: self.gateway4,
-                    gateway6: self.gateway6,
-                    mac: self.mac.take(),
-                    mtu: self.mtu,
-                    vlan: self.vlan,
-                }
-            }
-        }
-    };
-}
-
-port_table! {
-    /// `[interface]`: the first port, and what all have in common.
-    struct InterfaceTable {
-        neighbours_max: Option<usize>,
-        pool_frames: Option<u32>,
-        chunk_len: Option<u32>,
-        huge_pages: Option<bool>,
-    }
-}
-
-port_table! {
-    /// One of `[[ports]]`.
-    struct PortTable {}
 }
 
 /// What the keys of a table are called in messages.
