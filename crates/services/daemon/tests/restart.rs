@@ -29,8 +29,8 @@ fn attach_there(dir: &Path) -> Client {
 
 #[test]
 fn killed_restarted_stopped() {
-    let dir = Dir::new();
-    let path = dir.0.clone();
+    let dir = Folder::new("daemon");
+    let path = dir.path().to_owned();
     let name = format!("restart-{}", std::process::id());
     let page = counters_path(&name).unwrap();
     let mut config = config(&path, &format!("unix:{0}/2.port,{0}/1.port", path.display()), 2);

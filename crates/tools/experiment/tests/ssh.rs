@@ -8,7 +8,7 @@ use barewire_experiment::launcher::{
 };
 use barewire_measure::stamp;
 use barewire_report::run::HardwareClass;
-use hosts::{Hosts, Told, agent_binary, can_run, eventually, output, play_agent};
+use hosts::{Hosts, Told, agent_binary, can_run, comes_true, output, play_agent};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ fn a_shared_connection_is_shared_and_closed() {
     let closed = || {
         fs::read_to_string(sshds.hosts.folder.join("sshd1.log")).unwrap().contains("Disconnected from user")
     };
-    assert!(eventually(closed), "{}", sshds.hosts.logs());
+    assert!(comes_true(closed), "{}", sshds.hosts.logs());
 }
 
 #[test]
