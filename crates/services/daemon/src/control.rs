@@ -2,7 +2,7 @@
 
 use crate::agent::Command;
 use crate::applications::{Application, COMPLETIONS_MIN};
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::config::Config;
 use crate::notify::Watchdog;
 use crate::users::{Users, most_of};
@@ -55,7 +55,7 @@ pub(crate) struct Control {
     taken: Vec<bool>,
     users: Users,
     watchdog: Option<Watchdog>,
-    aside: Aside,
+    background: Background,
 }
 
 impl Control {
@@ -65,11 +65,11 @@ impl Control {
         mtu: Arc<AtomicU32>,
         lines: Vec<Line>,
         watchdog: Option<Watchdog>,
-        aside: Aside,
+        background: Background,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
         let users = Users::new(&config.user, &config.rules, config.transport.flows_max);
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, aside }
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, background }
     }
 
     /// Runs until `stop`.
@@ -190,7 +190,7 @@ impl Control {
                 }
                 Ok(None) => return,
                 Err(e) => {
-                    self.aside.say(format!("control socket: {e}"));
+                    self.background.say(format!("control socket: {e}"));
                     std::thread::sleep(EXHAUSTED_PAUSE);
                     return;
                 }

@@ -16,7 +16,7 @@
 //! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
 //! daemon with an error.
 
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::daemon::DaemonError;
 use crate::ports::serves;
 use barewire_base::{Counter, Duration, Instant};
@@ -136,7 +136,7 @@ pub(crate) struct LinkGuard {
     line_at: Instant,
     /// Where the reason is left when the daemon has to end.
     failure: Arc<Mutex<Option<DaemonError>>>,
-    aside: Aside,
+    background: Background,
 }
 
 impl LinkGuard {
@@ -149,7 +149,7 @@ impl LinkGuard {
         lines: Vec<LinkLine>,
         reports: Receiver<LinkReport>,
         failure: Arc<Mutex<Option<DaemonError>>>,
-        aside: Aside,
+        background: Background,
     ) -> LinkGuard {
         let stands_on = seen.as_ref().filter(|i| serves(Some(i)));
         LinkGuard {
@@ -173,7 +173,7 @@ impl LinkGuard {
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
             failure,
-            aside,
+            background,
         }
     }
 
@@ -218,7 +218,7 @@ impl LinkGuard {
         }
         if self.lines_left > 0 {
             self.lines_left -= 1;
-            self.aside.say(line.to_owned());
+            self.background.say(line.to_owned());
         }
     }
 

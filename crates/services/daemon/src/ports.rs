@@ -3,8 +3,8 @@
 //! The first is `[interface]`, or the first `[[ports]]` where that names no port.
 
 use crate::config::{Config, ConfigError, bad, with_prefix};
-use crate::late::LatePort;
 use crate::link::MTU_MIN;
+use crate::pending_port::PendingPort;
 use barewire_engine::{
     AttachError, Attached, HostSettings, Interface, PortSettings, for_host, open_port, with_claims,
 };
@@ -211,7 +211,7 @@ impl Config {
         let mut opened = Vec::new();
         for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
             let opens = match late.get(n) {
-                Some(true) => Box::new(LatePort::new(uri, pool.clone(), port.mtu)?),
+                Some(true) => Box::new(PendingPort::new(uri, pool.clone(), port.mtu)?),
                 _ => open_port(&uri, &pool)?,
             };
             let settings =

@@ -11,7 +11,7 @@ use barewire_client::aio::{
 use barewire_client::{Client, ClientConfig, CloseReason, ConnectOptions, Event, Geometry, SendError};
 use barewire_daemon::Daemon;
 use barewire_engine::counters_path;
-use common::other::Other;
+use common::child_daemon::ChildDaemon;
 use common::{Folder, PATIENCE, config, message_of, number_of, to};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -207,9 +207,9 @@ fn a_daemon_that_is_killed_under_load_takes_no_message_along_without_a_word() {
     let dir = Folder::new("daemon");
     let here = start(dir.path(), 2);
     let name = format!("aio-reattach-{}", std::process::id());
-    let other = std::cell::RefCell::new(Some(Other::start(dir.path(), &name)));
+    let other = std::cell::RefCell::new(Some(ChildDaemon::start(dir.path(), &name)));
     let goes = || other.borrow_mut().take().unwrap().kill();
-    let comes = || *other.borrow_mut() = Some(Other::start(dir.path(), &name));
+    let comes = || *other.borrow_mut() = Some(ChildDaemon::start(dir.path(), &name));
     run(outlives(&here, &dir.file("1.sock"), goes, comes));
     drop(other);
     here.stop().unwrap();

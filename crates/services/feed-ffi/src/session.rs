@@ -262,7 +262,7 @@ impl<T> Drop for OnThread<T> {
 }
 
 /// What stands beside a slot of the table, outside its lock.
-struct Beside {
+struct SlotState {
     /// The tenant's ticket, with [`ASKED`] once it is to stop; zero while there is no tenant.
     tenant: AtomicUsize,
     /// The thread that is inside a call, by [`here`]; zero when none is.
@@ -275,9 +275,9 @@ struct Beside {
 const ASKED: usize = 1 << (usize::BITS - 1);
 
 static FEEDS: Table<OnThread<Session>> = Table::new();
-static BESIDE: [Beside; SLOTS] =
-    [const { Beside { tenant: AtomicUsize::new(0), inside: AtomicUsize::new(0), waker: OnceLock::new() } };
-        SLOTS];
+static BESIDE: [SlotState; SLOTS] = [const {
+    SlotState { tenant: AtomicUsize::new(0), inside: AtomicUsize::new(0), waker: OnceLock::new() }
+}; SLOTS];
 
 thread_local! {
     static HERE: u8 = const { 0 };
@@ -290,7 +290,7 @@ fn here() -> usize {
 }
 
 /// Says that this thread is inside, for as long as it lives.
-struct Inside(&'static Beside);
+struct Inside(&'static SlotState);
 
 impl Drop for Inside {
     fn drop(&mut self) {
@@ -305,7 +305,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    fn beside(self) -> &'static Beside {
+    fn beside(self) -> &'static SlotState {
         &BESIDE[slot_of(self.ticket)]
     }
 

@@ -24,7 +24,7 @@ const _: () = assert!(BW_REQUEST_HEAD == HEAD_BYTES);
 /// @return BW_OK; BW_ERR_INVALID, also when they are on already.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_requests(client: *mut BwClient, unanswered_max: u32) -> c_int {
-    guard(|| with(client, |s| s.asks.turn_on(unanswered_max).map(|()| 0)))
+    guard(|| with(client, |s| s.requests.turn_on(unanswered_max).map(|()| 0)))
 }
 
 /// Sends a request. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the token;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn bw_fail(
 pub extern "C" fn bw_sleep_max_ms(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
-            let left = s.asks.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
+            let left = s.requests.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
             Ok(left.and_then(|ms| c_int::try_from(ms).ok()).unwrap_or(c_int::MAX))
         })
     })

@@ -4,7 +4,7 @@ mod common;
 mod patience;
 mod rxe_peer;
 
-use barewire_bench::rc::{Greeting, Mode, Offer, service_id};
+use barewire_bench::rc::{Hello, Mode, Offer, service_id};
 use barewire_measure::stamp;
 use barewire_roce::{Access, Data, QpInit, SendOp, SendWr};
 use barewire_testing::Running;
@@ -145,10 +145,10 @@ fn immediate_data(guest: &mut Guest, port: &str) {
     let verbs = device.verbs();
     let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(256).expect("a queue"));
     let memory = Memory::register(verbs, pd, 4000, Access::NONE).expect("memory");
-    let greeting = Greeting { mode: Mode::Sink, size: 4000, window: 8 };
+    let hello = Hello { mode: Mode::Sink, size: 4000, window: 8 };
     let (peer, port) = ([10, 77, 0, 2].into(), service_id(OPS.parse().expect("a port")));
     let init = QpInit::rc(pd, cq);
-    let pending = device.start_connect(peer, port, &init, &greeting.bytes()).expect("asked");
+    let pending = device.start_connect(peer, port, &init, &hello.bytes()).expect("asked");
     let connection = device.finish_connect(pending, timeout).expect("agreed");
     let offer = Offer::parse(&connection.private).expect("an offer").memory;
     let (addr, rkey) = (offer.addr + 64, offer.rkey);

@@ -1,8 +1,8 @@
 //! Two daemons in one process, and what the tests ask of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod child_daemon;
 pub mod echo;
-pub mod other;
 pub mod rdma;
 
 use barewire_base::Duration as Span;

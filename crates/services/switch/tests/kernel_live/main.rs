@@ -1,9 +1,9 @@
 //! The switch with its program in the kernel, between interfaces: packets that never leave it, packets that do, writes, program
 //! changes, interfaces that come and go.
 
-mod away;
 #[path = "../common/mod.rs"]
 mod common;
+mod lost_interfaces;
 mod rounds;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};

@@ -64,7 +64,7 @@ pub struct Args {
 }
 
 /// What the run tells, on standard error.
-struct Told<'a> {
+struct ConsoleWatch<'a> {
     console: &'a Console,
 }
 
@@ -82,7 +82,7 @@ fn harmless(text: &str) -> String {
     shown
 }
 
-impl Watch for Told<'_> {
+impl Watch for ConsoleWatch<'_> {
     fn line(&mut self, host: &str, text: &str) {
         self.console.tell(&format!("@{host:<NAME_WIDTH$} {}", harmless(text)));
     }
@@ -132,7 +132,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         control: CONTROL.map(str::to_owned).into(),
         resume: resumed(args, &plan)?,
     };
-    let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
+    let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut ConsoleWatch { console }, &interrupted);
     conclude(outcome.map_err(of_experiment)?, args.json, console)
 }
 

@@ -134,7 +134,7 @@ impl Timing {
 
 /// What a verb leaves behind that makes rows.
 #[derive(clap::Args)]
-pub struct Kept {
+pub struct OutputArgs {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -162,7 +162,7 @@ fn file(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-impl Kept {
+impl OutputArgs {
     /// Whether anything outlives this command.
     fn outlives(&self) -> bool {
         self.json || self.out.is_some() || self.folder.is_some()
@@ -268,23 +268,23 @@ impl SoFar {
 
 /// What a measuring verb leaves behind: options that all of them have.
 #[derive(clap::Args)]
-pub struct Leave {
+pub struct MeasuredOutputArgs {
     #[command(flatten)]
-    kept: Kept,
+    output: OutputArgs,
     /// How long to measure hiccups of the machine, for the control rows in document and run folder
     #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds, help_heading = "Output")]
     pub hiccup: Duration,
 }
 
-impl std::ops::Deref for Leave {
-    type Target = Kept;
+impl std::ops::Deref for MeasuredOutputArgs {
+    type Target = OutputArgs;
 
-    fn deref(&self) -> &Kept {
-        &self.kept
+    fn deref(&self) -> &OutputArgs {
+        &self.output
     }
 }
 
-impl Leave {
+impl MeasuredOutputArgs {
     /// Begins: control rows first, where something is left behind: tables on a terminal need none.
     pub fn begin(&self, console: &Console) -> Results {
         let mut results = Results::begin();
@@ -320,7 +320,7 @@ impl Leave {
 pub fn run_all(
     workloads: Vec<Box<dyn Workload>>,
     runs: u32,
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     results: Results,
     verb: &str,
     hardware: HardwareClass,
@@ -337,7 +337,7 @@ pub fn run_all(
 pub fn run_all_and(
     mut workloads: Vec<Box<dyn Workload>>,
     runs: u32,
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     mut results: Results,
     verb: &str,
     hardware: HardwareClass,
@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn rows_so_far_are_in_a_file_until_they_are_where_they_belong() {
         let folder = std::env::temp_dir().join(format!("barewire-so-far-{}", std::process::id()));
-        let mut kept = Kept {
+        let mut kept = OutputArgs {
             json: false,
             out: None,
             folder: Some(folder.clone()),

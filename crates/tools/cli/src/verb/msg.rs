@@ -47,7 +47,7 @@ enum What {
     /// Send one message and wait for its delivery
     Send {
         /// Destination, such as 10.0.0.2:888 or server:888
-        #[arg(value_parser = crate::place::endpoint)]
+        #[arg(value_parser = crate::address::endpoint)]
         to: SocketAddr,
         /// The message; `-` reads it from standard input
         text: String,
@@ -55,7 +55,7 @@ enum What {
     /// Send messages to `listen --echo`, time the echoes and check every byte
     Ping {
         /// Destination, such as 10.0.0.2:888 or server:888
-        #[arg(value_parser = crate::place::endpoint)]
+        #[arg(value_parser = crate::address::endpoint)]
         to: SocketAddr,
         /// How many
         #[arg(long, short, default_value_t = 5)]

@@ -1,6 +1,6 @@
 //! `--search` of the measuring verbs: options, and what is printed.
 
-use super::measured::{Leave, conclude, seconds, told};
+use super::measured::{MeasuredOutputArgs, conclude, seconds, told};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
@@ -73,7 +73,7 @@ pub fn tell(console: &Console, system: &str, line: &TrialLine) {
 pub fn finish(
     rows: &[SearchRow],
     failures: &[anyhow::Error],
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     mut results: Results,
     verb: &str,
     console: &Console,

@@ -130,7 +130,8 @@ impl Guest {
                 }
             }
         });
-        let mut guest = Guest { process: Running { child, said: String::new() }, stdin, lines, commands: 0, dir };
+        let mut guest =
+            Guest { process: Running { child, said: String::new() }, stdin, lines, commands: 0, dir };
         let boot = guest.until("=SHELL", BOOT_MAX);
         assert!(boot.iter().any(|line| line.contains("PORT_ACTIVE")), "the guest's soft RoCE: {boot:?}");
         Ok(guest)

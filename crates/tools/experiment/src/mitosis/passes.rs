@@ -1,8 +1,8 @@
 //! From passes to a plan.
 
+use super::commands::template;
 use super::run::{Pass, Read, SyncTable};
 use super::template::text_of;
-use super::words::template;
 use super::{MitosisError, MitosisFile, MitosisOptions, Source};
 use crate::launcher::{HOSTS_MAX, HostSpec};
 use crate::plan::{MergePlan, MethodPlan, Plan, RoleHosts, RolePlan, StopSignal, SyncPlan, Template};

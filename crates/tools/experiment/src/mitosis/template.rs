@@ -1,7 +1,7 @@
 //! `template.toml`: passes by role, and values to fill in, one of which is swept.
 
+use super::commands::{CommandPieces, Piece, Value, fill_dollars, place};
 use super::run::{Global, Pass, Read, appended, check_order, copied};
-use super::words::{Piece, Value, Words, fill_dollars, place};
 use super::{MitosisError, MitosisOptions, Source};
 use barewire_report::nearest;
 use serde::Deserialize;
@@ -81,7 +81,7 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
                     Some(text) => Ok(Value::Text(text.clone())),
                     None => Err(no_value(name, values.keys().chain(axis.iter().map(|(axis, _)| axis)))),
                 };
-                let words: Words = fill_dollars(&text, value).map_err(|(byte, why)| {
+                let words: CommandPieces = fill_dollars(&text, value).map_err(|(byte, why)| {
                     source.at(place(source, &cmd.span(), cmd.get_ref(), byte), "cmd", why)
                 })?;
                 passes.push(Pass {

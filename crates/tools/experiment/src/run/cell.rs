@@ -2,9 +2,9 @@
 
 use super::assign::Values;
 use super::fleet::Clock;
-use super::merge::over_hosts;
+use super::merge::merge_hosts;
+use super::overlap::Part;
 use super::rows::{self, Row};
-use super::together::Part;
 use super::{Controller, Stop};
 use crate::agent::protocol::{Event, Request, SignalWord, Stream};
 use crate::plan::{Collect, Plan, Point, RolePlan, StopSignal};
@@ -111,7 +111,7 @@ impl Controller<'_> {
         let outcome = self.start_and_watch(point, run, assigned)?;
         // Before they are told to end, after which no end is a failure.
         let failures =
-            self.tasks.iter().filter(|task| failed(task)).map(|task| self.told_end(task)).collect();
+            self.tasks.iter().filter(|task| failed(task)).map(|task| self.describe_exit(task)).collect();
         self.stop_rest()?;
         self.sweep()?;
         Ok(outcome.and_then(|()| self.collect()).map(|rows| RunRows { failures, ..rows }))
@@ -421,11 +421,11 @@ impl Controller<'_> {
     /// Why the run has failed, if it has.
     fn failure(&self) -> Option<String> {
         let ends_run = ends_run(self.plan);
-        self.tasks.iter().find(|task| ends_run(task)).map(|task| self.told_end(task))
+        self.tasks.iter().find(|task| ends_run(task)).map(|task| self.describe_exit(task))
     }
 
     /// How a process ended, with what it said last.
-    fn told_end(&self, task: &Task) -> String {
+    fn describe_exit(&self, task: &Task) -> String {
         match &task.state {
             State::Failed(why) => self.told(task, why),
             State::Exited { code, signal } => self.told(task, &ended_text(*code, *signal)),
@@ -556,7 +556,7 @@ impl Controller<'_> {
                 // Ours end so when figures are void, others when something went wrong.
                 let void = || rows.iter().any(|row| rows::is_void(&row.row));
                 if matches!(task.state, State::Exited { code: Some(VOID_CODE), .. }) && !void() {
-                    return Err(self.told_end(task));
+                    return Err(self.describe_exit(task));
                 }
                 let clock = self.fleet.agents[task.host].clock;
                 let lived = task.started_unix_ns.zip(task.ended_unix_ns);
@@ -612,7 +612,7 @@ fn merged(
             .iter_mut()
             .filter_map(|(part, rows)| Some(Part { row: rows.next()?, ..part.clone() }))
             .collect();
-        ((number, index), over_hosts(same, merge))
+        ((number, index), merge_hosts(same, merge))
     };
     Ok((0..most).map(row).collect())
 }

@@ -7,8 +7,8 @@ mod fleet;
 mod folder;
 mod journal;
 mod merge;
+mod overlap;
 mod rows;
-mod together;
 
 pub use folder::{Failure, Outcome};
 pub use journal::newest_unfinished;

@@ -7,9 +7,9 @@ pub(crate) use build::{node_config, switch_port};
 pub use programs::Programs;
 
 use crate::process::{NetId, end_all, net_id};
+use crate::progress::{Steps, silent};
 use crate::stale::NETNS_DIR;
 use crate::state::{Locked, NodeKind, Phase, State, Store, drafts_of, namespaces_of, pages_of};
-use crate::steps::{Steps, silent};
 use crate::{LabError, Namespace, Progress, Running, Topology};
 use barewire_engine::CountersReader;
 use barewire_port::suggest;

@@ -1,7 +1,7 @@
 //! The programs that a lab's processes are.
 
+use crate::progress::Steps;
 use crate::state::ProcessState;
-use crate::steps::Steps;
 use crate::{LabError, Namespace, READY_LINE};
 use barewire_engine::Owner;
 use std::ffi::OsString;

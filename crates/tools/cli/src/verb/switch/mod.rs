@@ -129,12 +129,12 @@ fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Pre
 }
 
 /// The same without waiting for the machine code of a large program. Whether that came is told when it is known.
-fn prepare_soon(
+fn prepare_deferred(
     program: &Arc<Program>,
     engine: EngineKind,
     console: &Console,
 ) -> anyhow::Result<Arc<Prepared>> {
-    let prepared = prepared_by(Prepared::soon, program, engine)?;
+    let prepared = prepared_by(Prepared::deferred, program, engine)?;
     if prepared.is_coming() {
         let (waited, console) = (Arc::clone(&prepared), console.clone());
         let tell = move || match waited.wait() {
