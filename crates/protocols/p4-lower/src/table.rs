@@ -301,7 +301,7 @@ impl<'a> Lower<'a> {
             }
             let ty = self.closed(param.ty);
             let Some(shape) = self.scalar(ty) else {
-                return refuse(param.decl.span, "action data that is no number");
+                return refuse(param.decl.span, "action data that is not a number");
             };
             let at = Expr::Param(params.len() as u32);
             params.push(Param { name: param.name.to_string(), width: shape.width });
@@ -494,7 +494,7 @@ impl<'a> Lower<'a> {
             MatchKind::Lpm => {
                 let prefix_len = mask.count_ones() as u32;
                 if mask != (all ^ (all >> prefix_len)) {
-                    return refuse(span, "the mask of an `lpm` key is no prefix");
+                    return refuse(span, "the mask of an `lpm` key is not a prefix");
                 }
                 MatchParam::Lpm { value, prefix_len }
             }
@@ -512,7 +512,9 @@ impl<'a> Lower<'a> {
         match place {
             Val::Field(field) => Ok((field.clone(), false)),
             _ => {
-                let Some(shape) = self.scalar(ty) else { return refuse(span, "a result that is no number") };
+                let Some(shape) = self.scalar(ty) else {
+                    return refuse(span, "a result that is not a number");
+                };
                 Ok((self.temp("result", shape.width, shape.signed), true))
             }
         }

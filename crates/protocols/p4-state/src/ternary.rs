@@ -1,7 +1,7 @@
 //! Keys with masks and ranges, by priority.
 //!
-//! A score of entries is a list ([`crate::few`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
-//! its own ([`crate::coarse`]). Masks with [`PROMOTE`] entries have a hash index each ([`crate::tuple`]), searched in the order
+//! A score of entries is a list ([`crate::linear`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
+//! its own ([`crate::tuple_merge`]). Masks with [`PROMOTE`] entries have a hash index each ([`crate::tuple`]), searched in the order
 //! of their best entry until no later one can win; all other entries are in bitmap blocks ([`crate::bits`]). An entry starts
 //! in a block and moves when its mask is promoted. So masks with something in common cost a few probes however many they are,
 //! masks without cost a few cache lines for 512 entries, and no update moves more than a few times [`PROMOTE`] entries.

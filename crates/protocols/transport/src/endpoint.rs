@@ -40,7 +40,7 @@ pub enum ConnectError {
     #[error("the flow table is full")]
     TableFull,
     /// Port zero, an unspecified or multicast address, or the two ends of different IP versions.
-    #[error("that is no address one can connect to")]
+    #[error("cannot connect to this address: port 0, unspecified, multicast, or IPv4 mixed with IPv6")]
     BadAddress,
     /// Every ephemeral UDP port is in use.
     #[error("no free udp_port")]

@@ -230,7 +230,7 @@ fn where_applications_look_for_a_daemon() {
     assert_eq!(paths(7, &here), [own.clone(), system.clone()]);
     // An instance of the system's daemon is found when there is one only.
     let one = UnixListener::bind(dir.file("one.sock")).unwrap();
-    fs::write(dir.file("notes.sock"), "no socket").unwrap();
+    fs::write(dir.file("notes.sock"), "not a socket").unwrap();
     assert_eq!(paths(7, &here), [own.clone(), system.clone(), dir.file("one.sock")]);
     assert_eq!(paths(0, &[])[1..], [system.clone(), dir.file("one.sock")]);
     let two = UnixListener::bind(dir.file("two.sock")).unwrap();

@@ -590,8 +590,10 @@ impl DaemonAgent {
         for (number, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             a.channel.flush();
             if a.condemned {
-                self.background
-                    .say(format!("application {number} ({}) broke its channel and is put out", a.name));
+                self.background.say(format!(
+                    "application {number} ({}) corrupted its channel and is disconnected",
+                    a.name
+                ));
                 condemned = Some(number);
             }
         }

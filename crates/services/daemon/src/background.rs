@@ -28,7 +28,7 @@ pub(crate) struct BackgroundThreads {
     writer: std::thread::JoinHandle<()>,
 }
 
-/// Starts both threads. They end when the last [`Aside`] is gone.
+/// Starts both threads. They end when the last [`Background`] is gone.
 ///
 /// # Errors
 /// The system's, when it has no thread.
@@ -89,7 +89,7 @@ fn write_lines(said: &mpsc::Receiver<String>, left_out: &AtomicU64, mut out: imp
         let _ = writeln!(out, "barewire: {line}");
         let missed = left_out.swap(0, Ordering::Relaxed);
         if missed > 0 {
-            let _ = writeln!(out, "barewire: {missed} more lines were left out");
+            let _ = writeln!(out, "barewire: {missed} more lines were dropped");
         }
     }
 }

@@ -216,7 +216,7 @@ impl Control {
                 Ok(Some(_)) => {
                     let refused = Refused {
                         code: Refused::MALFORMED,
-                        message: "only one hello was expected".to_owned(),
+                        message: "hello was sent twice".to_owned(),
                         hint: "statistics are on the counters page: barewire stat".to_owned(),
                     };
                     let _ = socket.send(&FromDaemon::Refused(refused), &[]);
@@ -225,7 +225,7 @@ impl Control {
                 Err(ControlError::Malformed { .. }) => {
                     let refused = Refused {
                         code: Refused::MALFORMED,
-                        message: "that is no message of the control protocol".to_owned(),
+                        message: "not a message of the control protocol".to_owned(),
                         hint: String::new(),
                     };
                     let _ = socket.send(&FromDaemon::Refused(refused), &[]);
@@ -252,14 +252,14 @@ impl Control {
         let most = self.config.user.applications.unwrap_or(most_of(self.config.applications_max));
         let has = self.connections.iter().filter(|c| c.number.is_some() && c.uid == uid).count();
         if has >= most as usize {
-            let message = format!("user {uid} has {has} applications here already");
+            let message = format!("user {uid} already has {has} applications");
             return Err(refuse(Refused::FULL, message, "daemon.user_applications_max sets how many"));
         }
         let geometry = self.geometry(hello.geometry).map_err(|why| {
             refuse(Refused::GEOMETRY, why, "ask for less, or raise [channel] in the daemon's configuration")
         })?;
         let Some(number) = self.taken.iter().position(|t| !t) else {
-            let message = format!("the daemon serves {} applications already", self.taken.len());
+            let message = format!("the daemon already serves {} applications", self.taken.len());
             return Err(refuse(Refused::FULL, message, "daemon.applications_max sets how many"));
         };
         let (channel, fds) = DaemonChannel::create(geometry)

@@ -242,10 +242,10 @@ impl LinkGuard {
         let is_new = |i: &Interface| i.index != self.port_index;
         match (&was, &self.seen) {
             (Some(_), None) => self.tell(&format!(
-                "interface {name} is gone; its port is opened again when it is back, and what is sent meanwhile is lost"
+                "interface {name} is gone; its port reopens when it is back, and packets sent until then are lost"
             )),
             (_, Some(i)) if was_up && !i.up && !is_new(i) => {
-                self.tell(&format!("interface {name} is down; what is sent meanwhile is lost"));
+                self.tell(&format!("interface {name} is down; packets sent until it is up are lost"));
             }
             (Some(w), Some(i)) if !was_up && i.up && w.index == i.index && !is_new(i) => {
                 self.tell(&format!("interface {name} is up again"));
@@ -269,7 +269,7 @@ impl LinkGuard {
             self.tell(&if mtu < u32::from(ours) {
                 format!("interface {name} has an MTU of {mtu} now, and the daemon sends packets of {ours}")
             } else {
-                format!("interface {name} has an MTU of {mtu} now; the daemon goes on with {ours}")
+                format!("interface {name} now has an MTU of {mtu}; the daemon keeps {ours}")
             });
         }
         self.check_mtu(&i, now)?;
@@ -305,7 +305,9 @@ impl LinkGuard {
                 if !self.lacks_carrier && now >= since + CARRIER_GRACE {
                     self.lacks_carrier = true;
                     self.order_all(|| LinkOrder::CarrierLost);
-                    self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
+                    self.tell(&format!(
+                        "interface {name} has no carrier; packets sent until it has one are lost"
+                    ));
                 }
             }
             has_one => {
@@ -338,7 +340,7 @@ impl LinkGuard {
             (self.is_shut, self.small_since) = (true, None);
             self.order_all(|| LinkOrder::Shut(true));
             self.tell(&format!(
-                "interface {} keeps its MTU of {}, and messages need {MTU_MIN}: what is sent by it is lost until it has more",
+                "interface {} has an MTU of {}, and messages need {MTU_MIN}: packets are lost until it is raised",
                 i.name, i.mtu
             ));
             return Ok(());
@@ -374,7 +376,7 @@ impl LinkGuard {
         if self.ground.fixed_mac {
             self.order_all(|| LinkOrder::MacChanged(None));
             self.tell(&format!(
-                "interface {} has the MAC address {shown} now; ours is as configured",
+                "interface {} now has the MAC address {shown}; the daemon keeps the configured one",
                 self.name
             ));
             return Ok(());
@@ -389,7 +391,10 @@ impl LinkGuard {
             });
         }
         self.order_all(|| LinkOrder::MacChanged(i.mac));
-        self.tell(&format!("interface {} has the MAC address {shown} now, and so have we", self.name));
+        self.tell(&format!(
+            "interface {} now has the MAC address {shown}; the daemon uses it too",
+            self.name
+        ));
         Ok(())
     }
 

@@ -83,7 +83,7 @@ impl PortTable {
     /// Checks it by itself.
     pub(crate) fn read(self, keys: &Keys) -> Result<PortSettings, ConfigError> {
         let port =
-            self.port.ok_or_else(|| bad(keys.port, "", "missing: which port, such as \"xdp:eth0\""))?;
+            self.port.ok_or_else(|| bad(keys.port, "", "missing: name a port, such as \"xdp:eth0\""))?;
         port.parse::<PortUri>().map_err(|e| bad(keys.port, &port, e))?;
         let mut settings = PortSettings::bare(&port);
         for text in &self.ipv4 {
@@ -157,8 +157,7 @@ impl Config {
             return Ok(());
         }
         if self.engines > 1 {
-            let why =
-                "several ports are served by one engine: leave all [[ports]] but one out, or set engines = 1";
+            let why = "several ports share one engine: set engines = 1, or configure one port";
             return Err(bad("daemon.engines", self.engines, why));
         }
         let all: Vec<_> = self.all_ports().collect();
@@ -168,14 +167,13 @@ impl Config {
         for (n, port) in all.iter().enumerate() {
             for other in &all[..n] {
                 if let Some(twice) = port.addresses().into_iter().find(|ip| other.addresses().contains(ip)) {
-                    let why = format!("{} has this address, too: flows are told apart by it", other.port);
+                    let why = format!("{} has this address, too: each port needs its own", other.port);
                     return Err(bad("ports", twice, why));
                 }
                 let others = networks(other);
                 if let Some((network, bits)) = networks(port).into_iter().find(|n| others.contains(n)) {
                     let why = format!(
-                        "{} and {} are both on this network, and nothing says which one packets leave by; hint: a longer prefix on one \
-                         of them, or both addresses on one port",
+                        "{} and {} are both on this network: no route decides between them; hint: give one a longer prefix, or put both addresses on one port",
                         other.port, port.port
                     );
                     return Err(bad("ports", format!("{network}/{bits}"), why));

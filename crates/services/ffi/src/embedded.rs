@@ -95,7 +95,7 @@ fn addresses(config: &mut EmbeddedConfig, list: &str) -> Result<(), Failure> {
     let found = networks(list.split(',').map(str::trim)).map_err(|word| {
         Failure::new(
             BW_ERR_INVALID,
-            format!("`{word}` is no address with a network's length, such as 10.0.0.1/24"),
+            format!("`{word}` is not an address with a network's length, such as 10.0.0.1/24"),
         )
     })?;
     for (ip, len) in found {
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn bw_embedded_open(
         match gateway.as_deref().map(str::parse) {
             None => {}
             Some(Ok(ip)) => config.interface.set_gateway(ip),
-            Some(Err(_)) => return Err(Failure::new(BW_ERR_INVALID, "the gateway is no address")),
+            Some(Err(_)) => return Err(Failure::new(BW_ERR_INVALID, "the gateway is not an address")),
         }
         let ticket = open(&config)?;
         // SAFETY: this entry's contract.
@@ -225,7 +225,7 @@ pub extern "C" fn bw_embedded_poll(endpoint: *mut BwEmbedded) -> c_int {
 }
 
 /// A descriptor for an epoll or poll of your own, readable when frames have arrived. Neither read it nor close it. It is another after the
-/// interface was made anew.
+/// interface was created again.
 ///
 /// @return The descriptor, or BW_ERR_INVALID for a port that has none.
 #[unsafe(no_mangle)]
@@ -372,7 +372,7 @@ pub extern "C" fn bw_embedded_requests(endpoint: *mut BwEmbedded, unanswered_max
 /// Sends a request: bw_embedded_poll does. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the
 /// token.
 ///
-/// @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+/// @param timeout_us  Microseconds for the answer, which the server learns. 0: for ever.
 /// @param request     Receives its number, which this endpoint gives to no other.
 /// @return As bw_embedded_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_embedded_requests.
 ///

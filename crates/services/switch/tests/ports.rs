@@ -301,7 +301,7 @@ fn programs_with_shared_state_are_refused_on_several_engines() {
     for json in [STAMP_2, ORDERS] {
         assert_eq!(switch.commit(json).expect_err("shared state").kind, ErrorKind::BadProgram);
     }
-    assert!(switch.table("others").is_ok(), "the old program goes on");
+    assert!(switch.table("others").is_ok(), "the old program keeps running");
     switch.commit(&json(ECMP)).expect("counters are summed");
     server.stop().expect("the engines are well");
 }

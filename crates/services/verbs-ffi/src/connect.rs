@@ -126,7 +126,7 @@ pub unsafe extern "C" fn bwv_accept(
 
 /// Refuses a wish.
 ///
-/// @param reason        As in the message: 28 is "the application said no".
+/// @param reason        As in the message: 28 means that the application refused.
 /// @param private_data  Up to 148 bytes for the peer's application; may be null when `private_len` is 0.
 /// @return BWV_OK, BWV_ERR_UNKNOWN when the peer has taken it back, BWV_ERR_PRIVATE_DATA.
 ///
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn bwv_start_connect(
     })
 }
 
-/// Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that come meanwhile are kept. After
+/// Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that arrive in the meantime are kept. After
 /// BWV_ERR_TIMED_OUT the queue pair is still asking: destroy it.
 ///
 /// @param event  Receives a BWV_EVENT_CONNECTED, with what the peer's application said.
@@ -242,7 +242,7 @@ pub extern "C" fn bwv_start_disconnect(context: *mut BwvContext, conn: BwvConn) 
     })
 }
 
-/// Closes a connection and waits until the peer agrees. One that the peer has closed already is no error.
+/// Closes a connection and waits until the peer agrees. It is not an error when the peer has closed it already.
 ///
 /// @return BWV_OK, BWV_ERR_STATE before it is ready, BWV_ERR_TIMED_OUT, BWV_ERR_DAEMON_GONE.
 #[unsafe(no_mangle)]

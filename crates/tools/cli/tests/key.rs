@@ -32,7 +32,7 @@ fn keys_are_made_shown_and_never_told() {
     let private = fs::read_to_string(&path).unwrap().lines().nth(1).unwrap().to_owned();
     assert_ne!(private, public);
     let again = run(&["key", "new", "--out", file]);
-    assert!(again.code == Some(1) && again.err.contains("not written over"), "{}", again.err);
+    assert!(again.code == Some(1) && again.err.contains("never overwritten"), "{}", again.err);
     assert_eq!(run(&["key", "show", file]).out.trim(), public, "it is as it was");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let open = run(&["key", "show", file]);

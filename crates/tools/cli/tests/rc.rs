@@ -246,7 +246,7 @@ fn slips_and_refusals_are_answered() {
         (&["rc", "serve", "--address", "10.0.0.1"], 2, &["--port"]),
         (&["rc", "serve", "--port", "unxi:a,b", "--address", "10.0.0.1"], 2, &["did you mean `unix`?"]),
         (&["rc", "serve", "--port", "mem:x?slto=1", "--address", "10.0.0.1"], 2, &["slots"]),
-        (&["rc", "serve", "--port", "mem:x", "--address", "10.0.0.300"], 2, &["an address is expected"]),
+        (&["rc", "serve", "--port", "mem:x", "--address", "10.0.0.300"], 2, &["expected an address"]),
         (
             &["rc", "serve", "--port", "mem:x", "--address", "10.0.0.1", "--mtu", "1500"],
             2,

@@ -33,7 +33,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A lab of this name is there already.
-    #[error("lab {name} is there already{how}")]
+    #[error("lab {name} already exists{how}")]
     Exists {
         /// Its name.
         name: String,

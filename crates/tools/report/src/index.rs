@@ -52,7 +52,7 @@ pub enum IndexError {
         source: rusqlite::Error,
     },
     /// An index of another version.
-    #[error("{path} is no run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
+    #[error("{path} is not a run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum IndexError {
         what: String,
     },
     /// A file of something else, which a rebuild must not replace either.
-    #[error("{path} is no run index: {what}; it is left as it is", path = .path.display())]
+    #[error("{path} is not a run index: {what}; it was not changed", path = .path.display())]
     Other {
         /// The file.
         path: PathBuf,

@@ -118,7 +118,7 @@ pub enum ContextError {
     #[error("the ring of requests is full: poll, and try again")]
     Again,
     /// Too many pieces, too much inline data, or a datagram's address.
-    #[error("a request that no queue pair can have")]
+    #[error("no queue pair can have such a request")]
     Invalid,
     /// There is no way to the peer.
     #[error("no route to the peer, or no answer to ARP or neighbour discovery")]

@@ -86,7 +86,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     if !args.packages.is_dir() && args.languages.iter().any(|language| *language != Language::Rust) {
-        let what = format!("no packages: there is no folder {}", args.packages.display());
+        let what = format!("no packages: folder {} does not exist", args.packages.display());
         return Err(Failure::new(Code::Unfit, what)
             .hint("`make dist` builds them; or `--packages FOLDER`")
             .into());

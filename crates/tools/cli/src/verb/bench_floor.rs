@@ -25,7 +25,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let control = Control::measure(args.output.hiccup)
         .map_err(|e| Failure::new(Code::Unfit, format!("the machine's own figures: {e}")))?;
     for (what, why) in control.missing() {
-        console.note(&format!("no figure of {what}: {why}"));
+        console.note(&format!("{what} was not measured: {why}"));
     }
     let row = serde_json::to_value(&control)?;
     results.set_control(control);

@@ -2,9 +2,9 @@
 
 use super::measured::{self, Ended, Measured, MeasuredOutputArgs, State, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
+use crate::address;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
-use crate::address;
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel};
@@ -249,7 +249,7 @@ impl Args {
         let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
         let at = self.connect.or(self.server).map(|ip| SocketAddr::new(ip, SERVER_PORT));
         let asks = end == End::Client;
-        let at = at.ok_or_else(|| usage("`-c HOST` (or `--server`) is missing: who answers"));
+        let at = at.ok_or_else(|| usage("`-c HOST` (or `--server`) is missing: the address of the server"));
         let at = asks.then_some(at).transpose()?;
         let any = match at {
             Some(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -271,9 +271,7 @@ impl Args {
                 ))));
             }
             _ => {
-                return Err(
-                    usage("between two machines one `--baseline` at a time takes the port's place").into()
-                );
+                return Err(usage("between two machines, give one `--baseline`: it replaces the port").into());
             }
         }
         let port = self.listen.as_ref().filter(|_| end == End::Server).or(self.port.as_ref()).cloned();
@@ -362,7 +360,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let [workload] = workloads.as_slice() else {
                 return Err(Failure::new(
                     Code::Usage,
-                    "between two machines there is one `--rate` and one `--window`",
+                    "between two machines, give one `--rate` and one `--window`",
                 )
                 .into());
             };
@@ -393,11 +391,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 /// Searches each system's throughput, one after the other.
 fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -> anyhow::Result<Code> {
     if args.end().is_some() || !args.rate.is_empty() {
-        let why = "`--search` chooses the rate, and has both ends here";
-        return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
+        let why = "`--search` sets the rate itself, and runs both ends on this machine";
+        return Err(Failure::new(Code::Usage, why).hint("leave out --role and --rate").into());
     }
     if !(Duration::from_nanos(1)..=LATE_MAX).contains(&args.late_ms) {
-        return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
+        return Err(Failure::new(Code::Usage, "`--late-ms` must be more than 0 and at most 60000").into());
     }
     let cores = args.timing.pin(console)?;
     let results = args.output.begin(console);

@@ -143,10 +143,7 @@ impl Args {
         }
         let one = |option: &str, values: &[u32]| match values {
             &[value] => Ok(value.to_string()),
-            _ => Err(Failure::new(
-                Code::Usage,
-                format!("between two machines there is one `{option}` at a time"),
-            )),
+            _ => Err(Failure::new(Code::Usage, format!("between two machines, give one `{option}`"))),
         };
         let mut words: Vec<String> = ["barewire", "rdma"].map(str::to_owned).to_vec();
         let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));

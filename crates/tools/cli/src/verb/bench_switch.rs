@@ -126,7 +126,7 @@ fn one_core(text: &str) -> Result<OneCore, String> {
     match (text, text.parse()) {
         ("none", _) => Ok(OneCore(None)),
         (_, Ok(core)) => Ok(OneCore(Some(core))),
-        _ => Err("the number of a core, or `none`, is expected".to_owned()),
+        _ => Err("expected the number of a core, or `none`".to_owned()),
     }
 }
 

@@ -40,7 +40,7 @@ fn time(text: &str, unit_ns: f64) -> Option<Duration> {
 /// In words.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let why =
-        "a number of seconds is expected, such as 3 or 0.25, or a time with its unit, such as 10s or 500ms";
+        "expected a number of seconds, such as 3 or 0.25, or a time with its unit, such as 10s or 500ms";
     time(text, 1e9).ok_or_else(|| why.to_owned())
 }
 
@@ -49,7 +49,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// In words.
 pub fn millis(text: &str) -> Result<Duration, String> {
-    let why = "a number of milliseconds is expected, such as 50, or a time with its unit, such as 50ms or 1s";
+    let why = "expected a number of milliseconds, such as 50, or a time with its unit, such as 50ms or 1s";
     time(text, 1e6).ok_or_else(|| why.to_owned())
 }
 
@@ -58,8 +58,7 @@ pub fn millis(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// In words.
 pub fn micros(text: &str) -> Result<Duration, String> {
-    let why =
-        "a number of microseconds is expected, such as 5000, or a time with its unit, such as 20us or 5ms";
+    let why = "expected a number of microseconds, such as 5000, or a time with its unit, such as 20us or 5ms";
     time(text, 1e3).ok_or_else(|| why.to_owned())
 }
 
@@ -77,7 +76,7 @@ pub fn cores(text: &str) -> Result<Cores, String> {
     }
     let two = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     two.map(|two| Cores(Some(two)))
-        .ok_or_else(|| "two cores are expected, client's and server's, such as 0,1; or `none`".to_owned())
+        .ok_or_else(|| "expected two cores, client's and server's, such as 0,1; or `none`".to_owned())
 }
 
 /// The cores to pin to: those asked for, else the first two that are allowed, else none, which is said.
@@ -156,7 +155,7 @@ pub struct OutputArgs {
 fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_dir() {
-        Err("it is a folder; `--run FOLDER` leaves a run folder".to_owned())
+        Err("this is a folder; `--run FOLDER` writes a run folder".to_owned())
     } else {
         Ok(path)
     }

@@ -136,7 +136,7 @@ fn listen(
 ) -> anyhow::Result<Code> {
     if let Some(local) = local.filter(|ip| !client.addresses().contains(ip)) {
         let ours: Vec<String> = client.addresses().iter().map(ToString::to_string).collect();
-        return Err(Failure::new(Code::Usage, format!("{local} is no address of this daemon"))
+        return Err(Failure::new(Code::Usage, format!("{local} is not an address of this daemon"))
             .hint(format!("it has {}", ours.join(", ")))
             .into());
     }
@@ -145,7 +145,7 @@ fn listen(
         None => client.listen_wait(udp_port, 0, CONNECT_TIMEOUT),
     };
     listened.map_err(|_| {
-        Failure::new(Code::Failed, format!("udp_port {udp_port} cannot be listened on"))
+        Failure::new(Code::Failed, format!("cannot listen on udp_port {udp_port}"))
             .hint("another application of this daemon may have it")
     })?;
     let at = local.map_or(String::new(), |local| format!(" of {local}"));

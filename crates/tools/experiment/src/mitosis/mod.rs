@@ -127,7 +127,7 @@ impl Source<'_> {
         );
         let secret = SECRETS.iter().any(|key| line.contains(key));
         let why = if secret {
-            "cannot be read (what stands there is not shown)".to_owned()
+            "cannot be read (the value is not shown)".to_owned()
         } else {
             with_nearest(e.message())
         };

@@ -183,7 +183,7 @@ fn synced(
         return Err(source.at(at, "source", "the path of a file"));
     };
     if !file.is_file() {
-        return Err(source.at(at, "source", format!("there is no file {}", file.display())));
+        return Err(source.at(at, "source", format!("no such file: {}", file.display())));
     }
     let mut sync = Vec::new();
     for target in &table.targets {

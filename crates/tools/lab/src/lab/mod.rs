@@ -171,7 +171,8 @@ impl Lab {
 
     fn lock(&self, name: &str, progress: &mut Progress<'_>) -> Result<Locked, LabError> {
         let mut waiting = Steps::new(0, progress);
-        self.store.lock(name, &mut || waiting.look("waiting for who makes or removes this lab"))
+        self.store
+            .lock(name, &mut || waiting.look("waiting for the process that is creating or removing this lab"))
     }
 
     fn remove(&self, name: &str, locked: Locked, progress: &mut Progress<'_>) -> Result<Removed, LabError> {

@@ -134,7 +134,7 @@ pub(super) fn start_link_node(
     if let Some(mut stdin) = starting.child.stdin.take()
         && let Err(e) = stdin.write_all(config.as_bytes())
     {
-        return Err(starting.failed(&format!("took no configuration: {e}")));
+        return Err(starting.failed(&format!("did not take its configuration: {e}")));
     }
     Ok(starting)
 }

@@ -136,7 +136,7 @@ impl Record {
     /// Reads one line.
     pub(crate) fn from_line(line: &str) -> Result<Record, String> {
         let value: Value =
-            serde_json::from_str(line).map_err(|e| format!("no JSON: {}", without_line(&e.to_string())))?;
+            serde_json::from_str(line).map_err(|e| format!("not JSON: {}", without_line(&e.to_string())))?;
         known_keys(&value, &KEYS)?;
         if let Some(role) = value.get("role").and_then(Value::as_str) {
             known_word("role", role, &Role::WORDS)?;
@@ -154,7 +154,7 @@ fn without_line(message: &str) -> String {
 
 /// Refuses a key that is not known, with the nearest one.
 pub(crate) fn known_keys(value: &Value, known: &[&str]) -> Result<(), String> {
-    let Value::Object(map) = value else { return Err("an object is expected".to_owned()) };
+    let Value::Object(map) = value else { return Err("expected an object".to_owned()) };
     match map.keys().find(|key| !known.contains(&key.as_str())) {
         Some(key) => Err(format!("unknown key `{key}`{}", suggest::hint(key, known.iter().copied()))),
         None => Ok(()),

@@ -169,7 +169,7 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
             .hint("`barewire lab up FILE.toml` makes one; labs/topologies has some")
             .into()),
         (None, several) => {
-            let why = format!("there are several labs: {}; say which", several.join(", "));
+            let why = format!("several labs are up: {}; name one", several.join(", "));
             Err(Failure::new(Code::Usage, why).into())
         }
     }
