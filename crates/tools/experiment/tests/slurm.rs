@@ -370,7 +370,7 @@ fn a_node_dies(steps_too: bool) {
     let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut told).unwrap();
     let killed = killed.lock().unwrap().take().unwrap();
     let lost = outcome.lost.as_ref().unwrap();
-    let (noted, note) = told.notes.iter().find(|(_, note)| note.contains("the rest goes on")).unwrap();
+    let (noted, note) = told.notes.iter().find(|(_, note)| note.contains("the rest continues")).unwrap();
     assert_eq!(outcome.left_behind, None);
     println!(
         "{note}: told {:?} after the kill, all over after {:?}",

@@ -93,7 +93,7 @@ fn stand(found: &Interface, attach: impl FnOnce() -> Result<Stands, String>) -> 
     })?;
     let (link, native, mut how) = attach()?;
     if left {
-        how.push_str("; a filter that a killed process had left is gone");
+        how.push_str("; a filter that a killed process had left was removed");
     }
     Ok((link, native, how))
 }

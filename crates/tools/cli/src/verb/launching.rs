@@ -53,7 +53,7 @@ pub struct Launching {
     /// slurm: how long the allocation may stay in the queue [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     slurm_wait: Option<Duration>,
-    /// slurm: an allocation that is there already; it is used and not given back
+    /// slurm: use this existing allocation, and do not release it
     #[arg(long, value_name = "JOB")]
     slurm_job: Option<u64>,
     /// k8s: the container image, with barewire in its path

@@ -512,7 +512,7 @@ impl<'a> Reader<'a> {
             return Err(self.at(given, format!("sweep.{key}: an axis is named with a to z, 0 to 9 and `_`")));
         }
         if BUILT_IN.contains(&key) || key == "host" {
-            let what = format!("sweep.{key}: `{{{key}}}` means something already; name the axis otherwise");
+            let what = format!("sweep.{key}: `{{{key}}}` already has a meaning; name the axis otherwise");
             return Err(self.at(given, what));
         }
         Ok(())

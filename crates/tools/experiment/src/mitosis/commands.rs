@@ -49,7 +49,7 @@ pub(super) fn format_braces(command: &str, global: &str) -> Result<String, Wrong
             _ if from.starts_with("{}") => (global, 2),
             _ if from.starts_with("{0}") => (global, 3),
             _ => {
-                let why = "a brace that stands for itself is doubled, `{{` or `}}`; `{}` is global_configs";
+                let why = "write a literal brace twice, `{{` or `}}`; `{}` is global_configs";
                 return Err((here, why.into()));
             }
         };

@@ -195,7 +195,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         "{got}"
     );
     let got = template(&TEMPLATE.replace("8888", "[1, 2]"), &hosts());
-    assert!(got.contains("one list is swept"), "{got}");
+    assert!(got.contains("only one list can be swept"), "{got}");
     let got = template(TEMPLATE, &MitosisOptions::default());
     assert!(got.contains(":8:8: role \"server\": no hosts play it"), "{got}");
     let mut options = hosts();

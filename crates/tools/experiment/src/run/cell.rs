@@ -283,7 +283,7 @@ impl Controller<'_> {
         }
         let name = &self.hosts[host].name;
         // At once: ending what others run for it takes seconds.
-        self.watch.note(&format!("host {name}: {why}; what needs it fails, the rest goes on"));
+        self.watch.note(&format!("host {name}: {why}; runs that need it fail, the rest continues"));
         for task in self.tasks.iter_mut().filter(|task| task.host == host && task.is_running()) {
             task.state = State::Failed(format!("its host was lost: {why}"));
         }
@@ -515,7 +515,7 @@ impl Controller<'_> {
                         _ if self.why_gone(host).is_some() => break None,
                         _ if stamp().since(sent) > self.silence() => {
                             self.fleet.give_up(host);
-                            self.lose(host, "does not say what its clock shows".to_owned())?;
+                            self.lose(host, "did not report its clock".to_owned())?;
                         }
                         _ => {}
                     }
