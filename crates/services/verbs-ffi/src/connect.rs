@@ -16,7 +16,7 @@ const RESOLVE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 ///
 /// # Safety
 /// `to` is valid for a read, and its private data for as long as the result lives.
-unsafe fn whom<'a>(to: *const BwvConnectTo) -> Result<ConnectTo<'a>, Failure> {
+unsafe fn target_of<'a>(to: *const BwvConnectTo) -> Result<ConnectTo<'a>, Failure> {
     // SAFETY: this function's contract.
     let to = unsafe { need(to) }?;
     // SAFETY: this function's contract.
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn bwv_start_connect(
 ) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
-        let to = unsafe { whom(to) }?;
+        let to = unsafe { target_of(to) }?;
         if conn.is_null() {
             return Err(BWV_ERR_INVALID.into());
         }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn bwv_connect(
 ) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
-        let to = unsafe { whom(to) }?;
+        let to = unsafe { target_of(to) }?;
         if event.is_null() {
             return Err(BWV_ERR_INVALID.into());
         }

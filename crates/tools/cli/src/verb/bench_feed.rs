@@ -1,6 +1,6 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, told, warn_of_debug_build};
+use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, tables_text, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -151,7 +151,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&more)?;
-    let text = || told(&[text_table(&rows), table(&more)], &results);
+    let text = || tables_text(&[text_table(&rows), table(&more)], &results);
     args.output.end(&results, "feed", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().of_cells(&rows, broken_off(&rows)).and(&more).conclude(&failures, console))

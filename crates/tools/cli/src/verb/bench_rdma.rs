@@ -1,6 +1,6 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, told, warn_of_debug_build};
+use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, tables_text, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -287,7 +287,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&over_them)?;
-    let text = || told(&[text_table(&rows), table(&over_them)], &results);
+    let text = || tables_text(&[text_table(&rows), table(&over_them)], &results);
     args.output.end(&results, "rc", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().and(&rows).and(&over_them).conclude(&failures, console))

@@ -357,14 +357,14 @@ pub fn run_all_and(
     drop(workloads);
     finish(&mut rows);
     results.add(&rows)?;
-    leave.end(&results, verb, hardware, &[], console, || told(&[table(&rows)], &results))?;
+    leave.end(&results, verb, hardware, &[], console, || tables_text(&[table(&rows)], &results))?;
     so_far.end();
     let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
     Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Tables, those that are not empty, and what they were measured on.
-pub fn told(tables: &[String], results: &Results) -> String {
+pub fn tables_text(tables: &[String], results: &Results) -> String {
     let tables: Vec<&str> = tables.iter().map(String::as_str).filter(|table| !table.is_empty()).collect();
     match tables.is_empty() {
         true => String::new(),

@@ -305,12 +305,12 @@ pub fn run_compare(args: &CompareArgs, console: &Console) -> anyhow::Result<Code
         return Ok(Code::Done);
     }
     let gate = comparison.gate();
-    told(&gate, console);
+    print_gate(&gate, console);
     Ok(if gate.passes() { Code::Done } else { Code::Failed })
 }
 
 /// Every reason for which a gate fails, and what it could not judge.
-fn told(gate: &Gate<'_>, console: &Console) {
+fn print_gate(gate: &Gate<'_>, console: &Console) {
     let figure = |row: &Compared| format!("{}: {}", row.of(), row.figure);
     for row in &gate.unknown {
         console.note(&format!("unknown: {}: {}", figure(row), row.notes.join("; ")));

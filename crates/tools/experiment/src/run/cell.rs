@@ -379,10 +379,11 @@ impl Controller<'_> {
         Ok(match waiting {
             None => Ok(()),
             Some(task) if !task.is_running() => {
-                Err(self.told(task, &format!("ended before it said {text:?}")))
+                Err(self.with_last_words(task, &format!("ended before it said {text:?}")))
             }
             Some(task) => {
-                Err(self.told(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
+                Err(self
+                    .with_last_words(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
             }
         })
     }
@@ -413,9 +414,9 @@ impl Controller<'_> {
         }
         let late = self.tasks.iter().filter(counts).find(|task| task.is_running());
         let seconds = wait.unwrap_or_default().as_secs_f64();
-        Ok(Err(
-            late.map_or_else(String::new, |task| self.told(task, &format!("did not end within {seconds} s")))
-        ))
+        Ok(Err(late.map_or_else(String::new, |task| {
+            self.with_last_words(task, &format!("did not end within {seconds} s"))
+        })))
     }
 
     /// Why the run has failed, if it has.
@@ -427,14 +428,14 @@ impl Controller<'_> {
     /// How a process ended, with what it said last.
     fn describe_exit(&self, task: &Task) -> String {
         match &task.state {
-            State::Failed(why) => self.told(task, why),
-            State::Exited { code, signal } => self.told(task, &ended_text(*code, *signal)),
-            State::Running => self.told(task, "was stopped"),
+            State::Failed(why) => self.with_last_words(task, why),
+            State::Exited { code, signal } => self.with_last_words(task, &ended_text(*code, *signal)),
+            State::Running => self.with_last_words(task, "was stopped"),
         }
     }
 
     /// What happened to a process, with what it said last.
-    fn told(&self, task: &Task, what: &str) -> String {
+    fn with_last_words(&self, task: &Task, what: &str) -> String {
         let role = &self.plan.roles[task.role].name;
         let tail: Vec<&str> = task.tail.iter().map(|line| line.trim()).collect();
         let said = if tail.is_empty() { String::new() } else { format!("; it said: {}", tail.join(" | ")) };
@@ -547,11 +548,14 @@ impl Controller<'_> {
             for task in self.tasks.iter().filter(|task| task.role == number) {
                 if task.overflow {
                     let most = OUT_BYTES_MAX.min(OUTS_BYTES_MAX / self.tasks.len());
-                    return Err(self.told(task, &format!("wrote more than {most} bytes")));
+                    return Err(self.with_last_words(task, &format!("wrote more than {most} bytes")));
                 }
-                let rows = rows::rows(how, &task.out, &task.all).map_err(|why| self.told(task, &why))?;
+                let rows =
+                    rows::rows(how, &task.out, &task.all).map_err(|why| self.with_last_words(task, &why))?;
                 if rows.is_empty() && !self.plan.method.endless {
-                    return Err(self.told(task, &format!("printed no row: {}", rows::none_text(how))));
+                    return Err(
+                        self.with_last_words(task, &format!("printed no row: {}", rows::none_text(how)))
+                    );
                 }
                 // Ours end so when figures are void, others when something went wrong.
                 let void = || rows.iter().any(|row| rows::is_void(&row.row));
