@@ -1,7 +1,7 @@
 /*
- * barewire.h: the message service for C. Generated from the library's source; not to be edited.
+ * barewire.h: the message service for C. Generated from the library's source; do not edit.
  *
- * A client is a channel to the daemon. It sends messages on flows and says what happened by events:
+ * A client is a channel to the daemon. It sends messages on flows and reports what happens by events:
  *
  *     bw_client *client;
  *     bw_addr addr;
@@ -14,14 +14,14 @@
  *     while (bw_wait_event(client, 1000, &event) == 1) { ... }
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BW_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
- * Threads: calls of several threads on one client pass one another. A thread in bw_wait_event keeps nobody out while it
+ * Threads: several threads may call on one client at the same time. A thread in bw_wait_event does not block others while it
  * sleeps; bw_connect_wait, bw_listen_wait and bw_close_wait do, and then others get BW_ERR_BUSY. Threads that send a lot attach
- * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
+ * one client each. bw_last_error is per thread. A child made by fork() uses none of its parent's clients, which
  * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
  *
- * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
+ * Full: a send that gets BW_ERR_AGAIN must be retried after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
  * the flow was closed or has ended. bw_wait_event brings that, too.
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
@@ -29,7 +29,7 @@
  * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place. bw_embedded_open_file takes what
  * a daemon's configuration says: encryption, gateways, limits.
  *
- * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, freed and invalid clients are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
 
@@ -41,23 +41,23 @@
 #include <stdint.h>
 
 /**
- * It worked.
+ * Success.
  */
 #define BW_OK 0
 
 /**
- * An argument is null or out of its range.
+ * An argument is null or out of range.
  */
 #define BW_ERR_INVALID -1
 
 /**
- * That is no client, or no longer.
+ * Not a client, or already freed.
  */
 #define BW_ERR_HANDLE -2
 
 /**
- * Another thread is inside a call on this client and takes its time: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
- * waits in bw_wait_event and the call cannot be made beside it.
+ * Another thread is inside a long call on this client: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
+ * waits in bw_wait_event, and this call cannot run at the same time.
  */
 #define BW_ERR_BUSY -3
 
@@ -72,7 +72,7 @@
 #define BW_ERR_TOO_LARGE -5
 
 /**
- * No such flow, or no longer.
+ * No such flow, or it has ended.
  */
 #define BW_ERR_NO_FLOW -6
 
@@ -87,12 +87,12 @@
 #define BW_ERR_DAEMON_GONE -8
 
 /**
- * The time-out came first.
+ * Timed out.
  */
 #define BW_ERR_TIMED_OUT -9
 
 /**
- * A signal came, and its handler has run.
+ * Interrupted by a signal, whose handler has run.
  */
 #define BW_ERR_INTERRUPTED -10
 
@@ -102,7 +102,7 @@
 #define BW_ERR_NO_DAEMON -11
 
 /**
- * The daemon said no: not permitted, or full.
+ * The daemon refused: not permitted, or full.
  */
 #define BW_ERR_NOT_ADMITTED -12
 
@@ -137,7 +137,7 @@
 #define BW_ERR_UNREACHABLE -18
 
 /**
- * The connection attempt was given up here.
+ * This side gave up the connection attempt.
  */
 #define BW_ERR_CANCELLED -19
 
@@ -167,7 +167,7 @@
 #define BW_ERR_SECURITY -24
 
 /**
- * Bytes that hold any peer's name, its final zero included.
+ * Size of a buffer that holds any peer's name with its final zero.
  */
 #define BW_PEER_NAME_LEN 17
 
@@ -177,12 +177,12 @@
 #define BW_KEY_LEN 32
 
 /**
- * A flow asked for is open: `flow`, `token`, `local`, `remote`.
+ * A requested flow is open: `flow`, `token`, `local`, `remote`.
  */
 #define BW_EVENT_CONNECTED 1
 
 /**
- * A flow asked for will not open: `token`, `reason` (BW_CONNECT_...).
+ * A requested flow did not open: `token`, `reason` (BW_CONNECT_...).
  */
 #define BW_EVENT_CONNECT_FAILED 2
 
@@ -192,7 +192,7 @@
 #define BW_EVENT_ACCEPTED 3
 
 /**
- * A message is here: `flow`, `message`. Read it, then release it.
+ * A message has arrived: `flow`, `message`. Read it, then release it.
  */
 #define BW_EVENT_MESSAGE 4
 
@@ -207,12 +207,12 @@
 #define BW_EVENT_UNDELIVERED 6
 
 /**
- * A listener is there: `token`, `local.port`.
+ * A listener is ready: `token`, `local.port`.
  */
 #define BW_EVENT_LISTENING 7
 
 /**
- * A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+ * A listener failed, because the port is taken or the user listens on as many as the daemon allows one: `token`,
  * `local.port`.
  */
 #define BW_EVENT_LISTEN_FAILED 8
@@ -274,8 +274,8 @@
 #define BW_EVENT_UNCONFIRMED 18
 
 /**
- * A daemon is there again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
- * bw_event_fd is another; messages and buffers of before are no longer good (BW_ERR_INVALID).
+ * A daemon is available again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
+ * bw_event_fd is another; earlier messages and buffers are no longer valid (BW_ERR_INVALID).
  */
 #define BW_EVENT_REATTACHED 19
 
@@ -370,7 +370,7 @@
 #define BW_CONNECT_UNREACHABLE 4
 
 /**
- * Given up here.
+ * Given up by this side.
  */
 #define BW_CONNECT_CANCELLED 5
 
@@ -410,7 +410,7 @@
 #define BW_ABI_VERSION 4
 
 /**
- * Bytes that hold any text of `bw_addr_format`, its final zero included.
+ * Size of a buffer that holds any text of `bw_addr_format` with its final zero.
  */
 #define BW_ADDR_TEXT_MAX 64
 
@@ -435,12 +435,12 @@
 #define BW_REQUESTS_MAX 65536
 
 /**
- * A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
+ * A channel to the daemon. The pointer is a handle, not an address: never dereference it.
  */
 typedef struct bw_client bw_client;
 
 /**
- * An endpoint in the program's own thread, without a daemon. What the pointer holds is a ticket and no address: never follow it.
+ * An endpoint in the program's own thread, without a daemon. The pointer is a handle, not an address: never dereference it.
  */
 typedef struct bw_embedded bw_embedded;
 
@@ -476,7 +476,7 @@ typedef struct bw_addr {
 typedef uint64_t bw_flow;
 
 /**
- * Who is at the other end of an encrypted flow, as the peer has proven it.
+ * The authenticated peer of an encrypted flow.
  */
 typedef struct bw_identity {
   /**
@@ -602,7 +602,7 @@ const char *bw_version(void);
 uint32_t bw_abi_version(void);
 
 /**
- * What a code means. Never null; the text lives for ever.
+ * What a code means. Never null; the text is static.
  */
 const char *bw_strerror(int code);
 
@@ -641,7 +641,7 @@ int bw_client_attach_steady(const char *name,
                             struct bw_client **client);
 
 /**
- * Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
+ * Ends a client: its flows are reset, its listeners and messages are gone. To deliver everything sent first, call bw_close_wait
  * before. Null does nothing.
  *
  * @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY (also while a thread waits in bw_wait_event: bw_wake ends that).
@@ -657,7 +657,7 @@ int bw_client_free(struct bw_client *client);
 int bw_addresses(struct bw_client *client, struct bw_addr *addrs, size_t max);
 
 /**
- * Who is at the other end of a flow, as the daemon has it proven.
+ * The authenticated peer of a flow.
  *
  * @param peer  Receives its name and key.
  * @return 1; 0 when the flow is not encrypted, not open yet, or gone.
@@ -686,7 +686,7 @@ int bw_addr_parse(const char *addr_text,
 int bw_addr_format(const struct bw_addr *addr, char *out, size_t len);
 
 /**
- * Asks for connections on a UDP port. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows, and BW_EVENT_ACCEPTED for each
+ * Listens on a UDP port. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows, and BW_EVENT_ACCEPTED for each
  * connection; all with `token`.
  *
  * @return BW_OK, BW_ERR_INVALID for port 0, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
@@ -703,7 +703,7 @@ int bw_listen(struct bw_client *client,
 int bw_listen_wait(struct bw_client *client, uint16_t udp_port, uint64_t token, int32_t timeout_ms);
 
 /**
- * Takes no more connections on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
+ * Stops listening on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
  * the next one for the port.
  *
  * @return BW_OK, BW_ERR_DAEMON_GONE.
@@ -723,8 +723,8 @@ int bw_connect(struct bw_client *client,
                uint64_t token);
 
 /**
- * Connects, and waits for it; events that come meanwhile are kept. An attempt that timed out is given up: a flow that opens
- * later is ended unseen. Negative time-outs wait for ever, which ends when the daemon's own patience does.
+ * Connects, and waits for it; events that arrive in the meantime are kept. An attempt that timed out is given up: a flow that opens
+ * later is closed unseen. Negative time-outs wait until the daemon itself gives up.
  *
  * @param options  How; null: the default.
  * @param flow     Receives the flow.
@@ -739,7 +739,7 @@ int bw_connect_wait(struct bw_client *client,
 
 /**
  * Gives up the attempts of bw_connect with this token. BW_EVENT_CONNECT_FAILED follows for each, with BW_CONNECT_CANCELLED; a
- * flow that opens meanwhile is ended unseen.
+ * flow that opens in the meantime is closed unseen.
  *
  * @return How many there were; those whose answer is an event already do not count. BW_ERR_HANDLE, BW_ERR_BUSY.
  */
@@ -748,7 +748,7 @@ int bw_cancel(struct bw_client *client,
 
 /**
  * Ends everything in good order, before bw_client_free: listens no more, closes every flow, and waits until the peers have
- * acknowledged all that was sent and have closed their halves. Events and messages that come meanwhile are thrown away. Negative
+ * acknowledged all that was sent and have closed their halves. Events and messages that arrive in the meantime are discarded. Negative
  * time-outs wait for ever, which a peer that does not read can make of it.
  *
  * @return BW_OK, BW_ERR_TIMED_OUT, BW_ERR_LOST (flows ended before all messages had arrived), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
@@ -759,14 +759,14 @@ int bw_close_wait(struct bw_client *client,
 /**
  * Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
  *
- * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that does not exist is ignored.
  */
 int bw_close(struct bw_client *client, bw_flow flow);
 
 /**
  * Ends a flow at once; BW_EVENT_CLOSED follows.
  *
- * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+ * @return BW_OK, BW_ERR_DAEMON_GONE. A flow that does not exist is ignored.
  */
 int bw_reset(struct bw_client *client, bw_flow flow);
 
@@ -782,7 +782,7 @@ int bw_next_event(struct bw_client *client,
  * The next thing that happened; waits for it for up to `timeout_ms` (negative: for ever). Lets the daemon see all that was
  * queued before.
  *
- * Other threads may call on the client meanwhile, all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
+ * Other threads may call on the client at the same time: all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
  * bw_client_free, which get BW_ERR_BUSY.
  *
  * @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED when a signal's handler ran (call again, or
@@ -919,7 +919,7 @@ int bw_message_release(struct bw_client *client,
                        struct bw_message *message);
 
 /**
- * Turns requests on, for both who asks and who answers: messages that are part of one come as BW_EVENT_REQUEST, _RESPONSE,
+ * Turns requests on, for clients and servers alike: messages that are part of one come as BW_EVENT_REQUEST, _RESPONSE,
  * _FAILURE and _REQUEST_CANCELLED from now on. Other messages come as before.
  *
  * @param unanswered_max  How many requests of this client may wait for an answer at a time: 1 to BW_REQUESTS_MAX.
@@ -932,7 +932,7 @@ int bw_requests(struct bw_client *client,
  * Sends a request. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the token;
  * when the daemon is gone, BW_ERR_DAEMON_GONE says so of all.
  *
- * @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+ * @param timeout_us  Microseconds for the answer, which the server learns. 0: for ever.
  * @param request     Receives its number, which this client gives to no other.
  * @return As bw_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_requests.
  */
@@ -1019,7 +1019,7 @@ int bw_embedded_poll(struct bw_embedded *endpoint);
 
 /**
  * A descriptor for an epoll or poll of your own, readable when frames have arrived. Neither read it nor close it. It is another after the
- * interface was made anew.
+ * interface was created again.
  *
  * @return The descriptor, or BW_ERR_INVALID for a port that has none.
  */
@@ -1089,7 +1089,7 @@ int bw_embedded_requests(struct bw_embedded *endpoint,
  * Sends a request: bw_embedded_poll does. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the
  * token.
  *
- * @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+ * @param timeout_us  Microseconds for the answer, which the server learns. 0: for ever.
  * @param request     Receives its number, which this endpoint gives to no other.
  * @return As bw_embedded_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_embedded_requests.
  */

@@ -1,5 +1,5 @@
 /*
- * bwfeed.h: the market-data feed handler (CME MDP 3.0) for C. Generated from the library's source; not to be edited.
+ * bwfeed.h: the market-data feed handler (CME MDP 3.0) for C. Generated from the library's source; do not edit.
  *
  * A handler receives the feed channels of a configuration, or replays captures of them, keeps the books, and calls back:
  *
@@ -12,7 +12,7 @@
  *     bwf_close(feed);
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BWF_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
  * Structures only ever grow at their end. Those that are handed in have their `size` set by the caller, as sizeof says; those
  * that callbacks are given have it set by the library.
@@ -27,7 +27,7 @@
  * Callbacks run inside bwf_process, bwf_run, bwf_replay and the counters' calls. From inside one, calls on the same handler
  * get BWF_ERR_REENTRANT, bwf_stop excepted. They return the usual way: neither by longjmp nor by an exception of C++.
  *
- * Pointers: null, closed and invented handlers are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, closed and invalid handlers are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps the callbacks and their user pointer, and nothing else.
  */
 
@@ -39,7 +39,7 @@
 #include <stdint.h>
 
 /**
- * It worked. Of a run or a replay: there is nothing more to come.
+ * Success. Of a run or a replay: there is nothing more to come.
  */
 #define BWF_OK 0
 
@@ -54,12 +54,12 @@
 #define BWF_TIMED_OUT 2
 
 /**
- * An argument is null or out of its range.
+ * An argument is null or out of range.
  */
 #define BWF_ERR_INVALID -1
 
 /**
- * That is no feed handler, or no longer.
+ * Not a feed handler, or already closed.
  */
 #define BWF_ERR_HANDLE -2
 
@@ -164,22 +164,22 @@
 #define BWF_PRICE_TEXT_MAX 32
 
 /**
- * A price that is not there. Prices are whole numbers of 10^-9.
+ * No price. Prices are whole numbers of 10^-9.
  */
 #define BWF_NULL_PRICE 9223372036854775807
 
 /**
- * A number of orders or a tradeable size that is not there.
+ * No number of orders, or no tradeable size.
  */
 #define BWF_NULL_I32 2147483647
 
 /**
- * A quantity that is not there.
+ * No quantity.
  */
 #define BWF_NULL_QUANTITY 9223372036854775807
 
 /**
- * A trade id or sequence number that is not there.
+ * No trade id, or no sequence number.
  */
 #define BWF_NULL_U32 4294967295
 
@@ -464,7 +464,7 @@
 #define BWF_CAPTURES_MAX 64
 
 /**
- * A feed handler. What the pointer holds is a ticket and no address: never follow it.
+ * A feed handler. The pointer is a handle, not an address: never dereference it.
  */
 typedef struct bwf_feed bwf_feed;
 
@@ -1428,7 +1428,7 @@ const char *bwf_version(void);
 uint32_t bwf_abi_version(void);
 
 /**
- * What a code means. Never null; the text lives for ever.
+ * What a code means. Never null; the text is static.
  */
 const char *bwf_strerror(int code);
 
@@ -1473,7 +1473,7 @@ int bwf_close(struct bwf_feed *feed);
  * Does whatever there is to do now; the callbacks run in here. Never blocks. For programs with a loop of their own; a loop
  * that does nothing else polls.
  *
- * @return How many packets that were, or BWF_ERR_SOURCE when receiving works no longer, BWF_ERR_MODE.
+ * @return How many packets that were, or BWF_ERR_SOURCE when receiving no longer works, BWF_ERR_MODE.
  */
 int bwf_process(struct bwf_feed *feed);
 

@@ -1,5 +1,5 @@
 /*
- * bwverbs.h: RDMA (RoCEv2 reliable connections) through the daemon, for C. Generated from the library's source; not to be edited.
+ * bwverbs.h: RDMA (RoCEv2 reliable connections) through the daemon, for C. Generated from the library's source; do not edit.
  *
  * A context is an application's device at the daemon, in the words of libibverbs and librdmacm:
  *
@@ -20,7 +20,7 @@
  *     bwv_wait_cq(context, cq, 1000, &wc);
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BWV_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
  * Objects are numbers, checked by the daemon: a wrong one is BWV_ERR_UNKNOWN. Registered memory lies in the channel that
  * application and daemon share; a program does not register memory of its own.
@@ -31,7 +31,7 @@
  * between threads. Several threads open one context each. bwv_last_error speaks of the calling thread. A child made by fork()
  * uses none of its parent's contexts: it opens its own.
  *
- * Pointers: null, closed and invented contexts are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, closed and invalid contexts are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them.
  */
 
@@ -43,17 +43,17 @@
 #include <stdint.h>
 
 /**
- * It worked.
+ * Success.
  */
 #define BWV_OK 0
 
 /**
- * An argument is null or out of its range.
+ * An argument is null or out of range.
  */
 #define BWV_ERR_INVALID -1
 
 /**
- * That is no context, or no longer.
+ * Not a context, or already closed.
  */
 #define BWV_ERR_HANDLE -2
 
@@ -68,7 +68,7 @@
 #define BWV_ERR_AGAIN -4
 
 /**
- * There is no such object of this context's, or no longer.
+ * The context has no such object, or it has been destroyed.
  */
 #define BWV_ERR_UNKNOWN -5
 
@@ -138,7 +138,7 @@
 #define BWV_ERR_DISCONNECTED -18
 
 /**
- * The time-out came first.
+ * Timed out.
  */
 #define BWV_ERR_TIMED_OUT -19
 
@@ -153,7 +153,7 @@
 #define BWV_ERR_NO_DAEMON -21
 
 /**
- * The daemon said no: not permitted, or full.
+ * The daemon refused: not permitted, or full.
  */
 #define BWV_ERR_NOT_ADMITTED -22
 
@@ -528,7 +528,7 @@
 #define BWV_ABI_VERSION 1
 
 /**
- * An application's device at the daemon. What the pointer holds is a ticket and no address: never follow it.
+ * An application's device at the daemon. The pointer is a handle, not an address: never dereference it.
  */
 typedef struct bwv_context bwv_context;
 
@@ -687,7 +687,7 @@ typedef struct bwv_mr {
    */
   uint32_t reserved;
   /**
-   * The address of its first byte, in requests and for peers. It is no address of this process.
+   * The address of its first byte, in requests and for peers. It is not an address of this process.
    */
   uint64_t addr;
   /**
@@ -955,7 +955,7 @@ const char *bwv_version(void);
 uint32_t bwv_abi_version(void);
 
 /**
- * What a code means. Never null; the text lives for ever.
+ * What a code means. Never null; the text is static.
  */
 const char *bwv_strerror(int code);
 
@@ -1188,7 +1188,7 @@ int bwv_accept(struct bwv_context *context,
 /**
  * Refuses a wish.
  *
- * @param reason        As in the message: 28 is "the application said no".
+ * @param reason        As in the message: 28 means that the application refused.
  * @param private_data  Up to 148 bytes for the peer's application; may be null when `private_len` is 0.
  * @return BWV_OK, BWV_ERR_UNKNOWN when the peer has taken it back, BWV_ERR_PRIVATE_DATA.
  */
@@ -1221,7 +1221,7 @@ int bwv_start_connect(struct bwv_context *context,
                       bwv_conn *conn);
 
 /**
- * Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that come meanwhile are kept. After
+ * Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that arrive in the meantime are kept. After
  * BWV_ERR_TIMED_OUT the queue pair is still asking: destroy it.
  *
  * @param event  Receives a BWV_EVENT_CONNECTED, with what the peer's application said.
@@ -1242,7 +1242,7 @@ int bwv_connect(struct bwv_context *context,
 int bwv_start_disconnect(struct bwv_context *context, bwv_conn conn);
 
 /**
- * Closes a connection and waits until the peer agrees. One that the peer has closed already is no error.
+ * Closes a connection and waits until the peer agrees. It is not an error when the peer has closed it already.
  *
  * @return BWV_OK, BWV_ERR_STATE before it is ready, BWV_ERR_TIMED_OUT, BWV_ERR_DAEMON_GONE.
  */

@@ -59,7 +59,7 @@ MachnetChannelCtx_t *machnet_bind(int shm_fd, size_t *channel_size);
 void *machnet_attach(void);
 /* Ends a channel. */
 void machnet_detach(const MachnetChannelCtx_t *ctx);
-/* 0 when listening, -1, or -EINVAL for an address that is none. */
+/* 0 when listening, -1, or -EINVAL for a malformed address. */
 int machnet_listen(void *channel_ctx, const char *local_ip, uint16_t port);
 /* 0 with `flow` filled in when connected, -1 after 5 s at the latest. */
 int machnet_connect(void *channel_ctx, const char *local_ip, const char *remote_ip, uint16_t remote_port,

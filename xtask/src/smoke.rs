@@ -54,7 +54,7 @@ fn parse(args: &[String]) -> anyhow::Result<Options> {
 }
 
 fn number(name: &str, value: &str) -> anyhow::Result<u64> {
-    value.replace('_', "").parse().with_context(|| format!("{name} {value}: a number is expected"))
+    value.replace('_', "").parse().with_context(|| format!("{name} {value}: expected a number"))
 }
 
 /// The task.

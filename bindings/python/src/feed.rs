@@ -198,7 +198,7 @@ fn plan(config: Option<PathBuf>, channel: u32, udp_port: u16) -> Result<Plan, St
 fn replay(captures: &[PathBuf], plan: Plan, wanted: Wanted, to: &SyncSender<Batch>) -> Result<(), String> {
     let text = |e: &dyn std::fmt::Display| e.to_string();
     let mut replay = Replay::open(captures, &plan.channels, true).map_err(|e| text(&e))?;
-    let start = replay.next_at().ok_or("the captures hold no packet")?;
+    let start = replay.next_at().ok_or("the captures have no packets")?;
     let batch = Arc::new(Mutex::new(Vec::new()));
     let mut handler = FeedHandler::builder(plan)
         .sources(vec![])
@@ -227,7 +227,7 @@ fn replay(captures: &[PathBuf], plan: Plan, wanted: Wanted, to: &SyncSender<Batc
     }
     if packets == 0 {
         return Err(
-            "no packet of the captures is of these channels: the configuration names groups and UDP ports"
+            "no packet in the captures belongs to these channels: the configuration names groups and UDP ports"
                 .into(),
         );
     }

@@ -2,6 +2,31 @@
 
 use crate::skip::this_test;
 use std::fmt::Debug;
+use std::time::Duration;
+
+/// Between two looks of [`eventually`].
+const LOOK: Duration = Duration::from_millis(2);
+/// Looks before it gives up: a minute of them. A second is enough, but on a machine that is busy with something else.
+const LOOKS: u32 = 30_000;
+
+/// Whether it comes true within a minute.
+pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
+    (0..LOOKS).any(|look| {
+        if look > 0 {
+            std::thread::sleep(LOOK);
+        }
+        is_so()
+    })
+}
+
+/// Waits for what must come true.
+///
+/// # Panics
+/// When it has not within a minute.
+#[track_caller]
+pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes_true(is_so), "not within a minute: {what}");
+}
 
 /// Runs for the first of `lengths`, and for the next one as long as there was not enough to see. What came of the last run.
 ///
@@ -64,6 +89,16 @@ fn again<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_true_is_waited_for_and_no_longer() {
+        let mut looks = 0;
+        eventually("the third look", || {
+            looks += 1;
+            looks == 3
+        });
+        assert_eq!(looks, 3);
+    }
 
     #[test]
     fn a_run_is_repeated_until_there_was_enough_and_no_longer() {

@@ -67,7 +67,7 @@ impl DpdkConfig {
             }
         }
         if config.mtu.is_some_and(|mtu| !MTUS.contains(&mtu)) {
-            return Err(uri.bad(format!("`mtu` is {} to {} bytes", MTUS.start(), MTUS.end())));
+            return Err(uri.bad(format!("`mtu` must be {} to {} bytes", MTUS.start(), MTUS.end())));
         }
         // A NUL would cut a C string short.
         if config.device.is_empty()

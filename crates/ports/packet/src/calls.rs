@@ -80,12 +80,12 @@ pub(crate) struct Arrival {
     /// Whether there was more than the frame holds.
     pub truncated: bool,
     pub vnet: [u8; VNET_LEN],
-    pub beside: Beside,
+    pub beside: Auxdata,
 }
 
 /// What the kernel says beside a frame: `struct tpacket_auxdata`, and the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Beside {
+pub(crate) struct Auxdata {
     pub status: u32,
     pub vlan_tci: u16,
     pub vlan_tpid: u16,
@@ -93,11 +93,11 @@ pub(crate) struct Beside {
     pub stamp_ns: Option<u64>,
 }
 
-impl Beside {
+impl Auxdata {
     /// Reads control messages (cmsg(3)); what is not known or cut short says nothing.
     #[inline]
-    fn read(mut control: &[u8]) -> Beside {
-        let mut out = Beside::default();
+    fn read(mut control: &[u8]) -> Auxdata {
+        let mut out = Auxdata::default();
         while control.len() >= CMSG_LEN {
             let word = |at: usize| i32::from_ne_bytes([0, 1, 2, 3].map(|i| control[at + i]));
             let mut len = [0; size_of::<usize>()];
@@ -182,7 +182,7 @@ impl Inbox {
                 (*message).msg_len as usize,
                 (*message).msg_hdr.msg_flags,
                 (*self.table.0.as_ptr()).vnet[at],
-                Beside::read(&control[..len]),
+                Auxdata::read(&control[..len]),
             )
         };
         let len = received.saturating_sub(if self.vnet { VNET_LEN } else { 0 });
@@ -251,11 +251,12 @@ mod tests {
         let time = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &time);
         let other = message(libc::SOL_SOCKET, 9999, &[1; 5]);
         assert_eq!(aux.len() + time.len(), CONTROL_LEN);
-        let expected = Beside { status: 0x51, vlan_tci: 5, vlan_tpid: 0x88a8, stamp_ns: Some(3_000_000_007) };
-        assert_eq!(Beside::read(&[aux.clone(), time.clone()].concat()), expected);
-        assert_eq!(Beside::read(&[other, time.clone(), aux].concat()), expected);
-        assert_eq!(Beside::read(&time[..time.len() - 1]), Beside::default(), "cut short");
-        assert_eq!(Beside::read(&[]), Beside::default());
+        let expected =
+            Auxdata { status: 0x51, vlan_tci: 5, vlan_tpid: 0x88a8, stamp_ns: Some(3_000_000_007) };
+        assert_eq!(Auxdata::read(&[aux.clone(), time.clone()].concat()), expected);
+        assert_eq!(Auxdata::read(&[other, time.clone(), aux].concat()), expected);
+        assert_eq!(Auxdata::read(&time[..time.len() - 1]), Auxdata::default(), "cut short");
+        assert_eq!(Auxdata::read(&[]), Auxdata::default());
     }
 
     #[test]
@@ -269,7 +270,7 @@ mod tests {
             bytes[..8].copy_from_slice(&random.below(80).to_ne_bytes());
             bytes[8..16].copy_from_slice(&[7, 1, 0, 0, 8, 0, 0, 0]);
             let len = random.below(CONTROL_LEN as u64 + 1) as usize;
-            let _ = Beside::read(&bytes[..len]);
+            let _ = Auxdata::read(&bytes[..len]);
         }
     }
 }

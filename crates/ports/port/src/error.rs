@@ -21,7 +21,7 @@ pub enum PortError {
         port: String,
     },
     /// Another process opened it, whose child this one is. Only that one uses it.
-    #[error("port {port} is that of the process that opened it, not of its child")]
+    #[error("port {port} belongs to the process that opened it: open another one after fork()")]
     Inherited {
         /// The port's URI.
         port: String,

@@ -162,7 +162,7 @@ impl Opening<'_> {
             Some(libc::EINVAL) => OpenError::Io {
                 uri: self.uri.clone(),
                 call: "bpf(BPF_LINK_CREATE)",
-                source: hinted(&e, "xdp: needs Linux 5.9 or later; packet: goes with older ones"),
+                source: hinted(&e, "xdp: needs Linux 5.9 or later; packet: works on older kernels"),
             },
             _ => self.failed("bpf(BPF_LINK_CREATE)", "CAP_NET_ADMIN and CAP_BPF", e),
         }

@@ -4,9 +4,9 @@
 //! So a clone is a packet of its own, and what only user space can do for it user space does, from the same point. That egress runs later
 //! for a clone than for its original must not show: programs whose egress keeps state that depends on the order have clones in user space.
 
-use crate::again::{Kind, words_of};
 use crate::r#gen::{CTX, Gen, Made, VECTOR};
-use crate::maps::{AgainShape, MAX_CLONE_KEPT, again, config, drop_reason, fixed};
+use crate::maps::{AgainShape, MAX_CLONE_KEPT, config, drop_reason, fixed, recirculate};
+use crate::recirculate::{Kind, words_of};
 use crate::{CLONE_MARK, Hook, Reason, SESSIONS};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
 use barewire_p4::chain::Step;
@@ -16,7 +16,7 @@ use barewire_p4::phv::{Layout, slot};
 /// Bits of a request's session; its list of fields stands above them.
 const SESSION_BITS: i32 = SESSIONS.trailing_zeros() as i32;
 /// The highest number of a list, its position plus 1: the program's number stands above it.
-const MAX_LIST: u32 = (1 << again::EPOCH_SHIFT) - 1;
+const MAX_LIST: u32 = (1 << recirculate::EPOCH_SHIFT) - 1;
 /// The scratch word of the mark that a packet came with.
 const MARK: u32 = 1;
 
@@ -123,7 +123,7 @@ impl Gen<'_> {
         let Some((shape, _)) = self.clones() else { return Ok(()) };
         let (asked, fields) = (self.slot(slot::CLONE), self.slot(slot::CLONE_FIELDS));
         let (over, ready) = (self.asm.label(), self.asm.label());
-        let (head, cloned) = (shape.word(again::HEAD), shape.word(again::CLONED));
+        let (head, cloned) = (shape.word(recirculate::HEAD), shape.word(recirculate::CLONED));
         self.asm.load(Size::D, Reg::R0, VECTOR, asked);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
         self.asm.add_imm(Reg::R0, -1);
@@ -143,7 +143,7 @@ impl Gen<'_> {
         }
         self.asm.place(ready);
         for word in 0..shape.words.min(MAX_CLONE_KEPT) {
-            self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::KEPT + word));
+            self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::KEPT + word));
             self.asm.store(Size::D, CTX, helper::skb::CB + 8 * word as i16, Reg::R1);
         }
         self.asm.load(Size::W, Reg::R1, VECTOR, head);
@@ -181,7 +181,7 @@ impl Gen<'_> {
     pub fn is_clone(&mut self) {
         let Some((shape, _)) = self.clones() else { return };
         let usual = self.asm.label();
-        let (head, round) = (shape.word(again::HEAD), shape.word(again::ROUND));
+        let (head, round) = (shape.word(recirculate::HEAD), shape.word(recirculate::ROUND));
         self.asm.store_imm(Size::D, VECTOR, round, 0);
         self.asm.load(Size::W, Reg::R1, CTX, helper::skb::MARK);
         self.asm.mov(Reg::R2, Reg::R1);
@@ -201,7 +201,7 @@ impl Gen<'_> {
         self.asm.store_imm(Size::W, VECTOR, head + 4, Kind::Clone.number() as i32);
         for word in 0..shape.words.min(MAX_CLONE_KEPT) {
             self.asm.load(Size::D, Reg::R1, CTX, helper::skb::CB + 8 * word as i16);
-            self.asm.store(Size::D, VECTOR, shape.word(again::KEPT + word), Reg::R1);
+            self.asm.store(Size::D, VECTOR, shape.word(recirculate::KEPT + word), Reg::R1);
         }
         self.asm.store_imm(Size::D, VECTOR, round, 1);
         self.asm.mov_imm(Reg::R1, 0);
@@ -213,7 +213,7 @@ impl Gen<'_> {
     pub fn clone_to_egress(&mut self, group: u32, there: Label) -> Made {
         let Some((shape, mirrors)) = self.clones() else { return Ok(()) };
         let usual = self.asm.label();
-        let (head, round) = (shape.word(again::HEAD), shape.word(again::ROUND));
+        let (head, round) = (shape.word(recirculate::HEAD), shape.word(recirculate::ROUND));
         self.asm.load(Size::D, Reg::R1, VECTOR, round);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, usual);
         self.asm.load(Size::W, Reg::R1, VECTOR, head);

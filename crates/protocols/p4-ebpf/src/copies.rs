@@ -123,7 +123,8 @@ pub(crate) fn differ(program: &Program, target: &Target) -> Result<Copies, &'sta
         [] => Ok(Copies::Same),
         // A later round does not know by which port the packet came.
         [only]
-            if !crate::again::any(program) && drops_the_one_back(program, target, ingress, egress, only) =>
+            if !crate::recirculate::any(program)
+                && drops_the_one_back(program, target, ingress, egress, only) =>
         {
             Ok(Copies::NotBack)
         }

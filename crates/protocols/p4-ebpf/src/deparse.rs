@@ -1,9 +1,9 @@
 //! The deparser: checksums, headers back in front of the payload, the packet cut where the program said.
 
 use crate::Reason;
-use crate::again::Kind;
 use crate::r#gen::{CTX, Gen, Made, TEMP, VECTOR};
 use crate::maps::drop_reason;
+use crate::recirculate::Kind;
 use barewire_ebpf::{Alu, Bits, Cond, Reg, Size, helper};
 use barewire_p4::ir::{FieldId, HeaderId};
 use barewire_p4::phv::{Place, slot};
@@ -24,7 +24,7 @@ impl Gen<'_> {
             return Ok(());
         }
         self.deparse_code(index)?;
-        self.go_again(Kind::Recirculate)?;
+        self.recirculate(Kind::Recirculate)?;
         self.leave_again();
         self.forward();
         Ok(())

@@ -3,11 +3,11 @@
 //! r6 is the context, r9 the vector, r8 the record of the running action. Expressions are computed in r0 to r4; r5 and r7 are
 //! for whoever needs one in between. Nothing but r6 and r9 outlives a statement.
 
-use crate::again::Kind;
 use crate::copies::{Copies, made_here, unchanged};
 use crate::cuts::Plan;
-use crate::leave::GROUP;
 use crate::maps::{self, Shape, config, drop_reason, fixed};
+use crate::output::GROUP;
+use crate::recirculate::Kind;
 use crate::{Form, Hook, MAX_INSNS, Reason, Refusal, SLOW_MARK, SlowPath, Target};
 use barewire_ebpf::helper;
 use barewire_ebpf::{Alu, Asm, AsmError, Atomic, Bits, Cond, Label, Reg, Size};
@@ -497,7 +497,7 @@ impl<'p> Gen<'p> {
                                 continue;
                             }
                             Operand::Slot(slot::RESUBMIT) => {
-                                self.go_again(Kind::Resubmit).map_err(|reason| whole("a step", reason))?;
+                                self.recirculate(Kind::Resubmit).map_err(|reason| whole("a step", reason))?;
                                 continue;
                             }
                             Operand::Slot(slot::CLONE) if !kept => {

@@ -15,7 +15,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod again;
 mod calc;
 mod clones;
 mod copies;
@@ -25,17 +24,18 @@ mod digest;
 mod expr;
 mod fields;
 mod r#gen;
-mod leave;
 pub mod maps;
 mod meter;
 pub mod mirror;
+mod output;
 mod parser;
 mod pipeline;
+mod recirculate;
 mod stmt;
 mod table;
 
-pub use again::{Context, Kind as AgainKind};
-pub use leave::{TAG_TYPE, tag};
+pub use output::{TAG_TYPE, tag};
+pub use recirculate::{Context, Kind as AgainKind};
 
 use barewire_ebpf::{Insn, MapSpec};
 use barewire_p4::chain::Step;
@@ -246,7 +246,8 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
     if made.is_some() {
         shape.add_groups();
     }
-    let (rounds, clones) = (again::words(program, &shape.layout), clones::words(program, &shape.layout));
+    let (rounds, clones) =
+        (recirculate::words(program, &shape.layout), clones::words(program, &shape.layout));
     if rounds.is_some() || clones.is_some() {
         shape.add_rounds(rounds, clones);
     }

@@ -72,7 +72,7 @@ pub mod verdict {
 }
 
 /// Words behind the vector's keys, for packets that go round again.
-pub mod again {
+pub mod recirculate {
     /// Not 0: the program was called by itself.
     pub const MARK: u32 = 0;
     /// Not 0: this is not a packet's first round, or it is a clone.
@@ -535,14 +535,14 @@ impl Shape {
         let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
         let words = rounds.max(clones).unwrap_or(0);
         self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
-        self.vector_bytes += 8 * (again::KEPT + words);
+        self.vector_bytes += 8 * (recirculate::KEPT + words);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
     /// With a context for packets that user space takes in a later round, for which this only says how long they were.
     pub fn add_later(&mut self) {
         self.again = Some(AgainShape { at: self.vector_bytes, words: 1, programs: None, mirrors: None });
-        self.vector_bytes += 8 * (again::KEPT + 1);
+        self.vector_bytes += 8 * (recirculate::KEPT + 1);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 

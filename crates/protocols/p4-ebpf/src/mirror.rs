@@ -9,7 +9,7 @@ mod model;
 mod profiles;
 mod slots;
 
-use crate::maps::{GROUP, MEMBER, Shape, again, config, fixed, meter};
+use crate::maps::{GROUP, MEMBER, Shape, config, fixed, meter, recirculate};
 use barewire_ebpf::MapKind;
 use barewire_p4::ir::{ActionCall, CounterId, MatchKind, MeterId, Program, RegisterId, TableId, ValueSetId};
 use barewire_p4::key::arg_words;
@@ -202,7 +202,7 @@ impl Mirror {
 
     /// Say which of the switch's programs this is, for packets that user space takes in a later round.
     pub fn set_epoch(&mut self, epoch: u32, out: &mut Vec<MapOp>) {
-        self.config[(config::EPOCH / 8) as usize] = u64::from(epoch << again::EPOCH_SHIFT);
+        self.config[(config::EPOCH / 8) as usize] = u64::from(epoch << recirculate::EPOCH_SHIFT);
         self.write_config(out);
     }
 

@@ -36,9 +36,9 @@ type Node = (StateId, ParserPlace);
 
 /// Ways between states so far: they must not lead in a circle, which the verifier would walk for ever.
 #[derive(Default)]
-struct Ways(BTreeMap<Node, Vec<Node>>);
+struct Routes(BTreeMap<Node, Vec<Node>>);
 
-impl Ways {
+impl Routes {
     /// Adds a way; false when it would close a circle.
     fn add(&mut self, from: &Node, to: &Node) -> bool {
         let mut seen = BTreeSet::from([to]);
@@ -64,7 +64,7 @@ impl Gen<'_> {
         self.asm.store(Size::D, VECTOR, at, Reg::R0);
         let mut labels: BTreeMap<Node, Label> = BTreeMap::new();
         let mut queue: Vec<Node> = Vec::new();
-        let mut ways = Ways::default();
+        let mut ways = Routes::default();
         let end = self.asm.label();
         match parser.start {
             Some(state) => {
@@ -148,7 +148,7 @@ impl Gen<'_> {
         from: &Node,
         labels: &mut BTreeMap<Node, Label>,
         queue: &mut Vec<Node>,
-        ways: &mut Ways,
+        ways: &mut Routes,
     ) -> Made {
         let state = &parser.states[from.0.at()];
         for op in &state.ops {

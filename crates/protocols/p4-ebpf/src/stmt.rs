@@ -1,9 +1,9 @@
 //! Statements.
 
 use crate::Reason;
-use crate::again::Kind;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, POOL, TEMP, VECTOR};
+use crate::recirculate::Kind;
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
 use barewire_p4::ir::{
     ChecksumUnitId, Expr, FieldId, FieldRef, HeaderId, HeaderRef, RegisterId, StackId, Stmt, UnaryOp,

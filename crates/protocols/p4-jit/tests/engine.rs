@@ -4,12 +4,11 @@ use barewire_p4::engine::Engine;
 use barewire_p4::ir::{
     Action, ActionCall, ActionId, Deparser, Expr, FieldDef, FieldId, Header, HeaderId, HeaderRef, HeaderType,
     HeaderTypeId, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Param, Parser, ParserOp,
-    ParserState, Pipeline, Program, StateId, Stmt, Table, TableActions, TableId, TableKind, Transition,
+    ParserState, Pipeline, Program, StateId, Stmt, Table, TableId, TableKind, Transition,
     TransitionMatch, Width,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::slot;
-use barewire_p4_jit::differential::programs::empty;
 use barewire_p4_jit::{Compiled, compile};
 use barewire_p4_state::{ProgramState, TableAction};
 use num_bigint::{BigInt, BigUint};
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 /// One header of a 4-bit, a 12-bit and a 16-bit field; a table on the second that writes the third.
 fn small() -> Program {
-    let mut program = empty();
+    let mut program = Program::empty();
     let field =
         |name: &str, width| FieldDef { name: name.to_owned(), width: Width::Fixed(width), signed: false };
     let fields = vec![field("a", 4), field("b", 12), field("c", 16)];
@@ -64,23 +63,7 @@ fn small() -> Program {
         width: 12,
         mask: None,
     };
-    program.tables = vec![Table {
-        name: "t".to_owned(),
-        id: 0,
-        kind: TableKind::Exact,
-        key: vec![key],
-        actions: vec![ActionId(0)],
-        source: TableActions::Direct,
-        max_size: 8,
-        counter: None,
-        meter: None,
-        support_timeout: false,
-        default: None,
-        default_action_const: false,
-        default_entry_const: false,
-        entries: Vec::new(),
-        immutable: false,
-    }];
+    program.tables = vec![Table::new("t", TableKind::Exact, vec![key], vec![ActionId(0)], 8)];
     let next = NextNode::ByHit { hit: None, miss: None };
     let node = Node::Table { table: TableId(0), next };
     program.pipelines =
@@ -135,7 +118,7 @@ fn a_state_of_another_program_is_no_danger() {
     let mut narrow = small();
     narrow.actions[0].params.clear();
     narrow.actions[0].body.clear();
-    for other in [empty(), narrow] {
+    for other in [Program::empty(), narrow] {
         let mut state = ProgramState::new(&other);
         let (error, out) = process(&mut engine, &mut state, &packet);
         assert_eq!((error, out.len()), (0, packet.len()));
@@ -147,7 +130,7 @@ fn a_state_of_another_program_is_no_danger() {
 fn a_vector_of_another_program_is_refused() {
     let program = Arc::new(small());
     let mut engine = compile(Arc::clone(&program)).expect("compiles");
-    let mut phv = barewire_p4::phv::Layout::of(&empty()).new_phv();
+    let mut phv = barewire_p4::phv::Layout::of(&Program::empty()).new_phv();
     engine.parse(0, &mut phv, &[1, 2, 3], &mut ProgramState::new(&program));
 }
 

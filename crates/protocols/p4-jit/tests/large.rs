@@ -2,15 +2,14 @@
 
 use barewire_p4::ir::{
     Action, ActionId, BinaryOp, Expr, FieldDef, FieldId, Header, HeaderId, HeaderType, HeaderTypeId,
-    NextNode, Node, NodeId, Pipeline, Program, Stmt, Table, TableActions, TableId, TableKind, Width,
+    NextNode, Node, NodeId, Pipeline, Program, Stmt, Table, TableId, TableKind, Width,
 };
 use barewire_p4_jit::compile;
-use barewire_p4_jit::differential::programs::empty;
 use num_bigint::BigInt;
 use std::sync::Arc;
 
 fn with_metadata() -> Program {
-    let mut program = empty();
+    let mut program = Program::empty();
     let field = |i| FieldDef { name: format!("f{i}"), width: Width::Fixed(32), signed: false };
     program.header_types = vec![HeaderType { name: "m".to_owned(), fields: (0..16).map(field).collect() }];
     let ty = HeaderTypeId(0);
@@ -37,23 +36,8 @@ fn tables(program: &mut Program, count: u32) {
     let actions: Vec<ActionId> = (0..program.actions.len()).map(ActionId::from).collect();
     let mut nodes = Vec::new();
     for i in 0..count {
-        program.tables.push(Table {
-            name: format!("t{i}"),
-            id: i,
-            kind: TableKind::Exact,
-            key: Vec::new(),
-            actions: actions.clone(),
-            source: TableActions::Direct,
-            max_size: 1,
-            counter: None,
-            meter: None,
-            support_timeout: false,
-            default: None,
-            default_action_const: false,
-            default_entry_const: false,
-            entries: Vec::new(),
-            immutable: false,
-        });
+        let table = Table::new(format!("t{i}"), TableKind::Exact, Vec::new(), actions.clone(), 1);
+        program.tables.push(Table { id: i, ..table });
         let next = (i + 1 < count).then_some(NodeId(i + 1));
         nodes.push(Node::Table {
             table: TableId(i),

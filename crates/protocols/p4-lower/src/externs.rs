@@ -73,7 +73,7 @@ impl Lower<'_> {
             "register" | "Register" => {
                 let width = match type_args.first().and_then(|&ty| self.scalar(ty)) {
                     Some(shape) if shape.width > 0 => shape.width,
-                    _ => return refuse(span, "a register of something that is no number"),
+                    _ => return refuse(span, "a register of something that is not a number"),
                 };
                 // PSA's may begin with a value.
                 let initial = match (args.get(1), type_args.first()) {
@@ -283,7 +283,9 @@ impl Lower<'_> {
             (Object::Meter(meter), "read") => {
                 // The table finds the colour before its action runs, and keeps it until the action asks.
                 let (place, ty) = arg(&args, 0, span)?;
-                let Some(shape) = self.scalar(ty) else { return refuse(span, "a colour that is no number") };
+                let Some(shape) = self.scalar(ty) else {
+                    return refuse(span, "a colour that is not a number");
+                };
                 let color = match &self.program.meters[meter.at()].result {
                     Some(known) => known.clone(),
                     None => self.temp("color", shape.width.max(2), false),
@@ -320,7 +322,7 @@ impl Lower<'_> {
             (Object::Running(at), name) => return self.psa_running(*at, name, &args, result, span),
             (Object::Digest(name), "pack") => return self.psa_pack(&name.clone(), &args, span),
             (Object::Random(low, high), "read") => {
-                let Some(shape) = self.scalar(result) else { return refuse(span, "this is no number") };
+                let Some(shape) = self.scalar(result) else { return refuse(span, "this is not a number") };
                 let dst = self.temp("random", shape.width.max(1), shape.signed);
                 let (low, high) = (low.clone(), high.clone());
                 self.stmt_out(Stmt::Random { dst: dst.clone(), low, high });
@@ -328,7 +330,7 @@ impl Lower<'_> {
             }
             (Object::Register(register), "read") if args.len() == 1 => {
                 let index = self.num(&arg(&args, 0, span)?.0, span)?;
-                let Some(shape) = self.scalar(result) else { return refuse(span, "this is no number") };
+                let Some(shape) = self.scalar(result) else { return refuse(span, "this is not a number") };
                 let dst = self.temp("read", shape.width.max(1), shape.signed);
                 self.stmt_out(Stmt::RegisterRead { dst: dst.clone(), register: *register, index });
                 return Ok(Val::Field(dst));

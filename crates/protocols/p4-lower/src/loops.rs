@@ -118,7 +118,7 @@ impl<'a> Lower<'a> {
         leave: Label,
         span: Span,
     ) -> Result<()> {
-        let Some(shape) = self.scalar(ty) else { return refuse(span, "a loop over what is no number") };
+        let Some(shape) = self.scalar(ty) else { return refuse(span, "a loop over what is not a number") };
         let (again, next) = (self.label(), self.label());
         let (at, end) = (self.num(variable, span)?, self.num(last, span)?);
         self.emit(Ins::Unless(binary(BinaryOp::Le, at.clone(), end.clone()), leave));

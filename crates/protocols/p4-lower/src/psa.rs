@@ -256,7 +256,7 @@ impl<'a> Lower<'a> {
         result: TypeId,
         span: Span,
     ) -> Result<Val> {
-        let Some(shape) = self.scalar(result) else { return refuse(span, "a hash that is no number") };
+        let Some(shape) = self.scalar(result) else { return refuse(span, "a hash that is not a number") };
         let (data, range) = match args.len() {
             1 => (arg(args, 0, span)?, None),
             _ => {
@@ -391,7 +391,9 @@ impl<'a> Lower<'a> {
                 self.once.insert(header, (at, span));
             }
             "get" => {
-                let Some(shape) = self.scalar(result) else { return refuse(span, "a sum that is no number") };
+                let Some(shape) = self.scalar(result) else {
+                    return refuse(span, "a sum that is not a number");
+                };
                 let dst = self.temp("sum", shape.width.max(1), false);
                 let source = HashSource::Calculation(self.running[at].calculation);
                 // All of it: the JSON has no hash without a range.

@@ -219,22 +219,12 @@ impl<'a> Lower<'a> {
         };
         let id = TableId::from(self.program.tables.len());
         let mut table = Table {
-            name,
             id: id.0,
-            kind,
-            key,
-            actions: actions.iter().map(|(_, id)| *id).collect(),
             source,
-            max_size: size,
-            counter: None,
-            meter: None,
-            support_timeout: false,
-            default: None,
             default_action_const: info.default_is_const,
-            default_entry_const: false,
-            entries: Vec::new(),
             // The behavioral model lets nobody change a table that comes with entries, be they none.
             immutable: own.is_some(),
+            ..Table::new(name, kind, key, actions.iter().map(|(_, id)| *id).collect(), size)
         };
         if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
             table.support_timeout = true;
@@ -311,7 +301,7 @@ impl<'a> Lower<'a> {
             }
             let ty = self.closed(param.ty);
             let Some(shape) = self.scalar(ty) else {
-                return refuse(param.decl.span, "action data that is no number");
+                return refuse(param.decl.span, "action data that is not a number");
             };
             let at = Expr::Param(params.len() as u32);
             params.push(Param { name: param.name.to_string(), width: shape.width });
@@ -504,7 +494,7 @@ impl<'a> Lower<'a> {
             MatchKind::Lpm => {
                 let prefix_len = mask.count_ones() as u32;
                 if mask != (all ^ (all >> prefix_len)) {
-                    return refuse(span, "the mask of an `lpm` key is no prefix");
+                    return refuse(span, "the mask of an `lpm` key is not a prefix");
                 }
                 MatchParam::Lpm { value, prefix_len }
             }
@@ -522,7 +512,9 @@ impl<'a> Lower<'a> {
         match place {
             Val::Field(field) => Ok((field.clone(), false)),
             _ => {
-                let Some(shape) = self.scalar(ty) else { return refuse(span, "a result that is no number") };
+                let Some(shape) = self.scalar(ty) else {
+                    return refuse(span, "a result that is not a number");
+                };
                 Ok((self.temp("result", shape.width, shape.signed), true))
             }
         }

@@ -35,11 +35,10 @@
 
 mod arrays;
 mod bits;
-mod coarse;
 mod error;
 mod exact;
-mod few;
 mod hash;
+mod linear;
 mod lpm;
 mod meter;
 mod profile;
@@ -50,6 +49,7 @@ mod spec;
 mod table;
 mod ternary;
 mod tuple;
+mod tuple_merge;
 mod value_set;
 
 pub use arrays::{CounterState, RegisterState};

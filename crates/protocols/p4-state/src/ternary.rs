@@ -1,20 +1,20 @@
 //! Keys with masks and ranges, by priority.
 //!
-//! A score of entries is a list ([`crate::few`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
-//! its own ([`crate::coarse`]). Masks with [`PROMOTE`] entries have a hash index each ([`crate::tuple`]), searched in the order
+//! A score of entries is a list ([`crate::linear`]). Beyond that, an entry is gathered with others under a mask they share: a coarse one, or
+//! its own ([`crate::tuple_merge`]). Masks with [`PROMOTE`] entries have a hash index each ([`crate::tuple`]), searched in the order
 //! of their best entry until no later one can win; all other entries are in bitmap blocks ([`crate::bits`]). An entry starts
 //! in a block and moves when its mask is promoted. So masks with something in common cost a few probes however many they are,
 //! masks without cost a few cache lines for 512 entries, and no update moves more than a few times [`PROMOTE`] entries.
 
 use crate::bits::{Block, Narrow, Wide};
-use crate::coarse::{Rung, rungs};
 use crate::error::EntryError;
-use crate::few::Few;
 use crate::hash::{Index, Seeds};
+use crate::linear::LinearEntries;
 use crate::range::RangeField;
 use crate::slab::Slab;
 use crate::spec::KeyPlan;
 use crate::tuple::{Tail, Tuple};
+use crate::tuple_merge::{CandidateMask, candidate_masks};
 use barewire_p4::key::KeyLayout;
 
 /// Entries of a mask that deserve an index: about where searching it costs as much as the part of a block they take.
@@ -51,7 +51,7 @@ pub(crate) struct Ternary {
     layout: KeyLayout,
     seeds: Seeds,
     ranges: Vec<RangeField>,
-    few: Few,
+    linear: LinearEntries,
     /// The list was too short: entries go to the other structures until the table is empty.
     many: bool,
     /// Tuples by their best rank, the lowest first.
@@ -80,7 +80,7 @@ impl Ternary {
             layout: plan.layout.clone(),
             seeds: Seeds::new(),
             ranges: plan.ranges.clone(),
-            few: Few::new(tail.words),
+            linear: LinearEntries::new(tail.words),
             many: false,
             order: Vec::new(),
             tuples: Vec::new(),
@@ -136,7 +136,7 @@ impl Ternary {
     fn search(&self, slab: &Slab, key: &[u64], probe: impl Fn(&Tuple) -> Option<u32>) -> u32 {
         let verify = |record| self.admits(slab, record, key);
         if !self.many {
-            return self.few.find(key, verify).unwrap_or(0);
+            return self.linear.find(key, verify).unwrap_or(0);
         }
         let (mut best, mut found) = (u64::MAX, 0);
         for &(lowest, tuple) in &self.order {
@@ -212,16 +212,16 @@ impl Ternary {
         let flag = if filtered { FILTERED } else { 0 };
         slab.get_mut(record)[tail.group] = flag | u64::from(NO_GROUP);
         if !self.many {
-            if !self.few.is_full() {
+            if !self.linear.is_full() {
                 let rank = slab.word(record, tail.rank);
-                self.few.insert(rank, record, tail.value_of(slab, record), tail.mask_of(slab, record));
+                self.linear.insert(rank, record, tail.value_of(slab, record), tail.mask_of(slab, record));
                 slab.get_mut(record)[tail.home] = IN_FEW;
                 return Ok(());
             }
             self.many = true;
-            for few in self.few.take() {
+            for record in self.linear.take() {
                 self.moved += 1;
-                self.place(slab, few);
+                self.place(slab, record);
             }
         }
         self.place(slab, record);
@@ -236,7 +236,7 @@ impl Ternary {
         let group = slab.word(record, self.tail.group) as u32;
         let home = slab.word(record, self.tail.home);
         if home & IN_FEW != 0 {
-            self.few.remove(slab.word(record, self.tail.rank));
+            self.linear.remove(slab.word(record, self.tail.rank));
         } else if home & IN_TUPLE != 0 {
             self.take_from_tuple(slab, record, home as u32);
         } else {
@@ -257,8 +257,8 @@ impl Ternary {
     /// under the first mask that has none yet.
     fn place(&mut self, slab: &mut Slab, record: u32) {
         let filtered = slab.word(record, self.tail.group) & FILTERED != 0;
-        for rung in rungs(&self.layout, self.tail.mask_of(slab, record), filtered) {
-            let Some(group) = self.join_group(&rung) else { continue };
+        for candidate in candidate_masks(&self.layout, self.tail.mask_of(slab, record), filtered) {
+            let Some(group) = self.join_group(&candidate) else { continue };
             let tuple = self.groups.slab.word(group, GROUP_TUPLE);
             if tuple == 0 {
                 self.set_group(slab, record, group);
@@ -285,14 +285,14 @@ impl Ternary {
     }
 
     /// The group of a mask, made if it is new, with one entry more; none if it cannot be made.
-    fn join_group(&mut self, rung: &Rung) -> Option<u32> {
+    fn join_group(&mut self, candidate: &CandidateMask) -> Option<u32> {
         let (seeds, words) = (self.seeds, self.tail.words);
-        let exact = u64::from(rung.exact);
-        let hash = seeds.hash(rung.mask.iter().copied().chain([exact]));
+        let exact = u64::from(candidate.exact);
+        let hash = seeds.hash(candidate.mask.iter().copied().chain([exact]));
         let groups = &mut self.groups;
         let known = groups.index.find(hash, |other| {
             let fields = groups.slab.get(other);
-            fields[GROUP_EXACT] == exact && fields[GROUP_MASK..][..words] == *rung.mask
+            fields[GROUP_EXACT] == exact && fields[GROUP_MASK..][..words] == *candidate.mask
         });
         if let Some(known) = known {
             groups.slab.get_mut(known)[GROUP_TOTAL] += 1;
@@ -304,7 +304,7 @@ impl Ternary {
         fields[..GROUP_MASK].fill(0);
         fields[GROUP_TOTAL] = 1;
         fields[GROUP_EXACT] = exact;
-        fields[GROUP_MASK..][..words].copy_from_slice(&rung.mask);
+        fields[GROUP_MASK..][..words].copy_from_slice(&candidate.mask);
         let of = &groups.slab;
         groups.index.insert(hash, new, |group| group_hash(seeds, of.get(group), words)).ok()?;
         groups.free.pop();

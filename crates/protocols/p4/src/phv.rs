@@ -216,7 +216,7 @@ impl Layout {
 
     /// From now on headers that are not valid begin with these words instead of zeros, each for a position in the vector
     /// (for tests: what depends on them depends on something a program must not read).
-    pub fn disturb(&mut self, program: &Program, mut word: impl FnMut(usize) -> u64) {
+    pub fn scramble(&mut self, program: &Program, mut word: impl FnMut(usize) -> u64) {
         for (place, _) in self.headers.iter().zip(&program.headers).filter(|(_, header)| !header.metadata) {
             let first = place.byte as usize / 8;
             let packed = place.fixed_bits.div_ceil(64) as usize;

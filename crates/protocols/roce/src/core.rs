@@ -2,8 +2,8 @@
 
 use crate::cq::{Cqs, Pushed};
 use crate::memory::Regions;
-use crate::numbers::Numbers;
 use crate::path::Paths;
+use crate::qpn::Numbers;
 use crate::queue::{Recv, Send, Srq};
 use crate::quota::Accounts;
 use crate::rate::Limiter;

@@ -8,10 +8,10 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum VerbError {
     /// No such queue pair, queue, domain, region or path, or no longer.
-    #[error("there is no such object, or no longer")]
+    #[error("no such object, or it has been destroyed")]
     Unknown,
     /// Something still uses it.
-    #[error("something still uses it")]
+    #[error("it is still in use")]
     Busy,
     /// A limit of the configuration.
     #[error("a limit of the configuration is reached")]

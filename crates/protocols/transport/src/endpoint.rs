@@ -14,7 +14,7 @@ use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
 use crate::rtt::Rtt;
 use crate::security::guard::{Guard, Shield};
-use crate::security::{Draw, Handshakes, Ration, Refusal, Way};
+use crate::security::{HandshakeRng, Handshakes, PeerKey, Ration, Refusal};
 use crate::sender::{Fin, OutMessages, Packed, Sender};
 use barewire_base::{Duration, Instant};
 use barewire_wheel::Timers;
@@ -40,7 +40,7 @@ pub enum ConnectError {
     #[error("the flow table is full")]
     TableFull,
     /// Port zero, an unspecified or multicast address, or the two ends of different IP versions.
-    #[error("that is no address one can connect to")]
+    #[error("cannot connect to this address: port 0, unspecified, multicast, or IPv4 mixed with IPv6")]
     BadAddress,
     /// Every ephemeral UDP port is in use.
     #[error("no free udp_port")]
@@ -147,7 +147,7 @@ pub struct Endpoint<M> {
     pub(crate) unrouted: VecDeque<u32>,
     /// What protects each flow, by slot; empty without [`Config::security`].
     pub(crate) guards: Vec<Option<Box<Guard>>>,
-    pub(crate) draw: Draw,
+    pub(crate) draw: HandshakeRng,
     pub(crate) handshakes: Handshakes,
     /// Half-open flows whose clients have not proven a key.
     pub(crate) pending: u32,
@@ -182,7 +182,7 @@ impl<M: Memory> Endpoint<M> {
     pub fn new(config: Config, memory: M, secret: [u8; 32]) -> Result<Endpoint<M>, ConfigError> {
         config.check()?;
         let flows = config.flows_max as usize;
-        let (ids, draw) = Draw::split(secret);
+        let (ids, draw) = HandshakeRng::split(secret);
         let (ids, guards) = match &config.security {
             // What gives handshakes their randomness must not be found from what is kept.
             Some(_) => (ids, (0..flows).map(|_| None).collect()),
@@ -360,7 +360,7 @@ impl<M: Memory> Endpoint<M> {
         f.control_due = true;
         let id = f.id;
         let way = self.way_to(local, remote);
-        if way != Way::Plain {
+        if way != PeerKey::Plain {
             self.begin_secure(slot, way);
         }
         self.touch(slot, now);

@@ -32,13 +32,13 @@ impl<M: Memory> Endpoint<M> {
         (f.local_cid == cid && f.state != State::Free).then_some(slot)
     }
 
-    fn take_in(&mut self, now: Instant, datagram: &Datagram, packet: &mut [u8]) -> Verdict {
+    fn receive_packet(&mut self, now: Instant, datagram: &Datagram, packet: &mut [u8]) -> Verdict {
         let header = match Header::parse(packet) {
             Ok(header) => header,
             Err(e) => return Verdict::Drop(e.into()),
         };
         if header.kind.opened().is_some() {
-            return self.take_in_sealed(now, datagram, header, packet);
+            return self.receive_sealed(now, datagram, header, packet);
         }
         if msg::crc(packet) != Some(crc_fast::crc32_iscsi(&packet[4..])) {
             return Verdict::Drop(DropReason::BadCrc);
@@ -323,7 +323,7 @@ impl<M: Memory> HostEndpoint for Endpoint<M> {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Instant, datagram: &Datagram, payload: &mut [u8]) -> Verdict {
-        let verdict = self.take_in(now, datagram, payload);
+        let verdict = self.receive_packet(now, datagram, payload);
         if let Verdict::Drop(reason) = verdict {
             self.counters.drops.count(reason);
         }

@@ -30,7 +30,6 @@ pub mod buddy;
 mod config;
 mod congestion;
 mod counters;
-mod due;
 mod endpoint;
 mod event;
 mod flow;
@@ -48,6 +47,7 @@ mod receiver;
 mod rtt;
 pub mod security;
 mod sender;
+mod timers;
 
 pub use config::{
     Config, ConfigError, LATER_LEAVES, STALL_PATIENCE, STALL_RATE, STALL_REMEMBERED, WINDOW_SEGMENTS,

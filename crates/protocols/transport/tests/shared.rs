@@ -6,7 +6,7 @@ mod common;
 use barewire_base::{Duration, Instant, Prng};
 use barewire_sim::{LinkConfig, NodeId, Outcome, Reorder, World, seeds_part};
 use barewire_transport::*;
-use common::liar::{Liar, Whim};
+use common::rogue::{Rogue, Whim};
 use common::*;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -70,7 +70,7 @@ fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize) -> Cast {
             world.add_node(Box::new(Station::with_memory(2 + i, pool.clone(), config, memory)))
         })
         .collect();
-    let liar = world.add_node(Box::new(Liar::new(4, pool)));
+    let liar = world.add_node(Box::new(Rogue::new(4, pool)));
     let nodes = [(server, mac(1)), (clients[0], mac(2)), (clients[1], mac(3)), (liar, mac(4))];
     let star = world.star(&nodes, &LinkConfig::perfect(us(10)));
     // Addresses are resolved on a good wire: they are not on trial here.
@@ -167,7 +167,7 @@ fn run(seed: u64) {
     }
     let pause = us(20 << prng.below(9));
     let remote = SocketAddr::new(ip(1, false), PORT);
-    world.node_mut::<Liar>(liar).whim = Some(Whim {
+    world.node_mut::<Rogue>(liar).whim = Some(Whim {
         prng: prng.fork(),
         ports: vec![remote, remote, SocketAddr::new(ip(1, false), PORT + 1)],
         pause,
@@ -338,14 +338,14 @@ fn run(seed: u64) {
                 }
             }
         }
-        let lies_left = w.node::<Liar>(liar).whim.as_ref().is_some_and(|w| w.left > 0);
+        let lies_left = w.node::<Rogue>(liar).whim.as_ref().is_some_and(|w| w.left > 0);
         lies_left || plans.iter().any(|p| !p.ended[0])
     });
     let stuck = || world.node::<Station>(server).endpoint.flows().collect::<Vec<_>>();
     assert_eq!(outcome, Outcome::Done, "{:?}", stuck());
 
     // The liar is heard no more; everything is given up in the end, and comes back.
-    world.node_mut::<Liar>(liar).mute = true;
+    world.node_mut::<Rogue>(liar).mute = true;
     let now = world.now();
     let station = world.node_mut::<Station>(server);
     station.idle_owners.clear();

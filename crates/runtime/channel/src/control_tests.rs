@@ -3,32 +3,10 @@
 use super::*;
 use crate::message::{FromApp, FromDaemon, Hello, Refused, Stat, Welcome};
 use crate::{Geometry, VERSION};
-use barewire_testing::{Needs, skip};
+use barewire_testing::{Folder, Needs, skip};
 use proptest::prelude::*;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
-
-/// A directory of one test's own.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Dir {
-        let path = std::env::temp_dir().join(format!("barewire-control-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Dir(path)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 fn hello() -> FromApp {
     FromApp::Hello(Hello { version: VERSION, name: "app".into(), geometry: None })
@@ -79,7 +57,7 @@ fn messages_are_this_json() {
 
 #[test]
 fn a_listener_has_its_file_to_itself() {
-    let dir = Dir::new("file");
+    let dir = Folder::new("file");
     let path = dir.file("deep/er/b.sock");
     let listener = ControlListener::bind(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o660, "whatever the umask");
@@ -101,7 +79,7 @@ fn a_listener_has_its_file_to_itself() {
 
 #[test]
 fn a_stale_file_is_replaced_and_a_living_stranger_is_not() {
-    let dir = Dir::new("stale");
+    let dir = Folder::new("stale");
     let path = dir.file("b.sock");
     // std leaves the file when the socket goes, as a killed daemon does.
     let stranger = UnixListener::bind(&path).unwrap();
@@ -115,7 +93,7 @@ fn a_stale_file_is_replaced_and_a_living_stranger_is_not() {
 
 #[test]
 fn of_many_daemons_that_start_at_once_one_wins() {
-    let dir = Dir::new("race");
+    let dir = Folder::new("race");
     let path = dir.file("b.sock");
     for round in 0..20 {
         if round % 2 == 0 {
@@ -133,11 +111,11 @@ fn of_many_daemons_that_start_at_once_one_wins() {
 
 #[test]
 fn no_daemon_gives_a_hint() {
-    let dir = Dir::new("none");
+    let dir = Folder::new("none");
     let error = ControlConn::connect(dir.file("b.sock")).unwrap_err();
     assert!(error.to_string().starts_with("cannot reach the daemon at "), "{error}");
     assert!(error.hint().unwrap().contains("is the daemon running?"));
-    let long = dir.file(&"x".repeat(120));
+    let long = dir.file("x".repeat(120));
     assert!(matches!(ControlConn::connect(&long), Err(ControlError::BadPath { .. })));
     assert!(matches!(ControlListener::bind(&long), Err(ControlError::BadPath { .. })));
     assert!(matches!(ControlConn::connect(""), Err(ControlError::BadPath { .. })));
@@ -213,7 +191,7 @@ fn last_words_are_heard_before_the_end() {
 
 #[test]
 fn a_peer_is_known() {
-    let dir = Dir::new("peer");
+    let dir = Folder::new("peer");
     let listener = ControlListener::bind(dir.file("b.sock")).unwrap();
     let app = ControlConn::connect(listener.path()).unwrap();
     let conn = listener.accept().unwrap().unwrap();
@@ -241,10 +219,10 @@ proptest! {
 
 #[test]
 fn where_applications_look_for_a_daemon() {
-    let dir = Dir::new("places");
+    let dir = Folder::new("places");
     let paths = |uid, vars: &[(&str, &str)]| {
         let var = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
-        socket_paths_in(uid, var, &dir.0)
+        socket_paths_in(uid, var, dir.path())
     };
     let own = PathBuf::from("/x/barewire/barewire.sock");
     let system = dir.file("barewire.sock");
@@ -252,12 +230,12 @@ fn where_applications_look_for_a_daemon() {
     assert_eq!(paths(7, &here), [own.clone(), system.clone()]);
     // An instance of the system's daemon is found when there is one only.
     let one = UnixListener::bind(dir.file("one.sock")).unwrap();
-    fs::write(dir.file("notes.sock"), "no socket").unwrap();
+    fs::write(dir.file("notes.sock"), "not a socket").unwrap();
     assert_eq!(paths(7, &here), [own.clone(), system.clone(), dir.file("one.sock")]);
     assert_eq!(paths(0, &[])[1..], [system.clone(), dir.file("one.sock")]);
     let two = UnixListener::bind(dir.file("two.sock")).unwrap();
     assert_eq!(paths(7, &here), [own, system]);
-    assert_eq!(system_sockets(&dir.0), [dir.file("one.sock"), dir.file("two.sock")]);
+    assert_eq!(system_sockets(dir.path()), [dir.file("one.sock"), dir.file("two.sock")]);
     // What is named is meant.
     assert_eq!(
         paths(7, &[("BAREWIRE_SOCKET", "a.sock"), ("XDG_RUNTIME_DIR", "/x")]),
@@ -268,7 +246,7 @@ fn where_applications_look_for_a_daemon() {
 
 #[test]
 fn the_first_daemon_that_answers_is_attached_to() {
-    let dir = Dir::new("first");
+    let dir = Folder::new("first");
     // One that is not there, one that is dead, one that lives.
     drop(UnixListener::bind(dir.file("dead.sock")).unwrap());
     let listener = ControlListener::bind(dir.file("alive.sock")).unwrap();
@@ -308,8 +286,8 @@ fn a_peer_that_dies_while_its_message_is_taken_was_heard() {
 
 #[test]
 fn a_lock_on_the_directory_keeps_no_daemon_from_starting() {
-    let dir = Dir::new("flock");
-    let held = File::open(&dir.0).unwrap();
+    let dir = Folder::new("flock");
+    let held = File::open(dir.path()).unwrap();
     held.try_lock().unwrap();
     let listener = ControlListener::bind(dir.file("a.sock")).unwrap();
     // Two at once still take turns, and no file is left.
@@ -323,12 +301,12 @@ fn a_lock_on_the_directory_keeps_no_daemon_from_starting() {
     assert_eq!(bound.iter().filter(|b| b.is_ok()).count(), 1, "{bound:?}");
     assert!(bound.iter().all(|b| matches!(b, Ok(_) | Err(ControlError::InUse { .. }))), "{bound:?}");
     drop((listener, bound));
-    assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn who_serves_a_socket_is_looked_at() {
-    let dir = Dir::new("server");
+    let dir = Folder::new("server");
     let path = dir.file("a.sock");
     let own = sys::effective_uid();
     let stranger = own + 1;
@@ -353,17 +331,17 @@ fn who_serves_a_socket_is_looked_at() {
     if own != 0 || fs::create_dir(&theirs).is_err() {
         return skip(Needs::Root, "only root can make a directory for somebody else");
     }
-    let theirs = Dir(theirs);
+    let theirs = Folder::take_over(theirs);
     let path = theirs.file("a.sock");
-    std::os::unix::fs::chown(&theirs.0, Some(stranger), None).unwrap();
+    std::os::unix::fs::chown(theirs.path(), Some(stranger), None).unwrap();
     assert!(may_serve(&path, stranger, own, None) && !may_serve(&path, stranger + 1, own, None));
-    fs::set_permissions(&theirs.0, Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(theirs.path(), Permissions::from_mode(0o777)).unwrap();
     assert!(!may_serve(&path, stranger, own, None));
 }
 
 #[test]
 fn a_full_queue_is_waited_for() {
-    let dir = Dir::new("queue");
+    let dir = Folder::new("queue");
     let path = dir.file("a.sock");
     let listener = ControlListener::bind(&path).unwrap();
     let mut waiting = Vec::new();

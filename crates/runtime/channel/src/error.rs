@@ -93,7 +93,7 @@ pub enum ControlError {
     },
     /// Somebody serves the socket whom this user has no reason to trust with its messages.
     #[error(
-        "{path} is served by user {uid}, who is neither root, nor you, nor the only one who could put it there"
+        "{path} is served by user {uid}, who is neither root nor you, and other users could have put it there"
     )]
     Stranger {
         /// The socket's path.
@@ -116,13 +116,13 @@ pub enum ControlError {
         path: PathBuf,
     },
     /// Something that is no socket stands at the path.
-    #[error("{path} exists and is no socket")]
+    #[error("{path} exists and is not a socket")]
     NotASocket {
         /// The socket's path.
         path: PathBuf,
     },
     /// The path is empty, has a zero byte, or more than 107 bytes.
-    #[error("{path}: a socket's path has 1 to 107 bytes")]
+    #[error("{path}: a socket's path must have 1 to 107 bytes")]
     BadPath {
         /// The socket's path.
         path: PathBuf,
@@ -183,7 +183,7 @@ impl ControlError {
                     "is the daemon running? start it with `barewire up`, or name its socket in BAREWIRE_SOCKET",
                 ),
                 PermissionDenied => Some(
-                    "this user may not open the socket: join its group, or start the daemon with a wider mode",
+                    "this user may not open the socket: join its group, or set daemon.socket_mode to a wider one",
                 ),
                 WouldBlock => Some("the daemon is busy: try again"),
                 _ => None,
@@ -192,7 +192,7 @@ impl ControlError {
                 Some("if that is your daemon, name its user: BAREWIRE_DAEMON_UID=<uid>, or any")
             }
             ControlError::Nowhere { others, .. } if !others.is_empty() => {
-                Some("several daemons listen in /run/barewire: name the socket of one in BAREWIRE_SOCKET")
+                Some("several daemons listen in /run/barewire: set BAREWIRE_SOCKET to the socket of one")
             }
             ControlError::Nowhere { .. } => Some(
                 "is the daemon running? start it with `barewire up`, or name its socket in BAREWIRE_SOCKET",

@@ -5,29 +5,13 @@ use barewire_channel::{
     AppChannel, ChannelFds, Completion, ControlConn, ControlError, ControlListener, DaemonChannel, Geometry,
     Request, VERSION, Wake,
 };
-use std::path::{Path, PathBuf};
+use barewire_testing::Folder;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 const SOCKET: &str = "BAREWIRE_TEST_SOCKET";
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new(name: &str) -> Dir {
-        let path = std::env::temp_dir().join(format!("barewire-channel-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).unwrap();
-        Dir(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Waits for the one application, and lets it in.
 fn let_in(listener: &ControlListener) -> (ControlConn, DaemonChannel) {
@@ -66,8 +50,8 @@ fn enter(path: &Path, geometry: Option<Geometry>) -> (ControlConn, AppChannel) {
 
 #[test]
 fn a_message_there_and_back() {
-    let dir = Dir::new("echo");
-    let listener = ControlListener::bind(dir.0.join("b.sock")).unwrap();
+    let dir = Folder::new("echo");
+    let listener = ControlListener::bind(dir.file("b.sock")).unwrap();
     let path = listener.path().to_owned();
     let daemon = std::thread::spawn(move || {
         let (conn, mut channel) = let_in(&listener);
@@ -119,8 +103,8 @@ fn a_message_there_and_back() {
 
 #[test]
 fn a_refusal_is_read_although_the_daemon_has_hung_up() {
-    let dir = Dir::new("refused");
-    let listener = ControlListener::bind(dir.0.join("b.sock")).unwrap();
+    let dir = Folder::new("refused");
+    let listener = ControlListener::bind(dir.file("b.sock")).unwrap();
     let conn = ControlConn::connect(listener.path()).unwrap();
     conn.send(&FromApp::Hello(Hello { version: 99, name: "new".into(), geometry: None }), &[]).unwrap();
     let refused = Refused { code: Refused::VERSION, message: "no".into(), hint: "upgrade".into() };
@@ -142,8 +126,8 @@ fn child() {
 
 #[test]
 fn a_killed_application_is_noticed() {
-    let dir = Dir::new("killed");
-    let listener = ControlListener::bind(dir.0.join("b.sock")).unwrap();
+    let dir = Folder::new("killed");
+    let listener = ControlListener::bind(dir.file("b.sock")).unwrap();
     let mut process = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child"])
         .env(SOCKET, listener.path())

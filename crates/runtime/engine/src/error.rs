@@ -53,12 +53,10 @@ pub enum SpawnError<E> {
 #[non_exhaustive]
 pub enum ParseIdleError {
     /// None of the three names.
-    #[error(
-        "unknown idle strategy; it is `spin`, `yield`, `park`, or `park:20us` with the time to spin first"
-    )]
+    #[error("unknown idle strategy; use `spin`, `yield`, `park`, or `park:20us` with the time to spin first")]
     UnknownStrategy,
     /// What follows `park:` is no duration.
-    #[error("bad time after `park:`; it is a whole number with a unit: `500ns`, `20us`, `1ms`, `1s`")]
+    #[error("bad time after `park:`; write a whole number with a unit: `500ns`, `20us`, `1ms`, `1s`")]
     BadSpin,
     /// The time to spin exceeds [`SPIN_MAX`].
     #[error("time after `park:` exceeds {SPIN_MAX}; to never sleep, use `spin`")]
@@ -112,7 +110,7 @@ pub enum PageError {
         pid: u32,
     },
     /// The caller asked for no counter at all or for more than [`CAPACITY_MAX`](crate::CAPACITY_MAX).
-    #[error("counters page: capacity {capacity} is not within 1 to {}", crate::CAPACITY_MAX)]
+    #[error("counters page: capacity {capacity} is not from 1 to {}", crate::CAPACITY_MAX)]
     BadCapacity {
         /// What was asked for.
         capacity: usize,
@@ -139,7 +137,7 @@ pub enum RegisterError {
     #[error("bad counter name: 1 to {COUNTER_NAME_MAX} bytes, no control characters")]
     BadName,
     /// A live counter has that name.
-    #[error("a counter of that name exists")]
+    #[error("a counter of that name already exists")]
     Duplicate,
     /// Writing the name failed.
     #[error("counters page could not be written")]

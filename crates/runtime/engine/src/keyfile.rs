@@ -19,19 +19,19 @@ pub enum KeyFileError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// It is there already.
-    #[error("the file is there already: a key is not written over")]
+    #[error("the file already exists, and a key is never overwritten")]
     Exists,
     /// Not a file.
-    #[error("that is no regular file")]
+    #[error("not a regular file")]
     NotAFile,
     /// Others may read or write it.
-    #[error("its mode is {0:04o}, so that others can get at it: chmod 600")]
+    #[error("mode {0:04o} lets other users at it; chmod 600")]
     Mode(u32),
     /// It is another user's.
-    #[error("it belongs to user {0}, neither root nor the one who reads it")]
+    #[error("it belongs to user {0}; it must belong to root, or to the user who reads it")]
     Owner(u32),
     /// It holds no key.
-    #[error("it holds no private key: barewire key new makes one")]
+    #[error("no private key in it; make one with `barewire key new`")]
     Content,
 }
 

@@ -75,7 +75,7 @@ pub use page::{
 pub use ports::{
     best_port, engine_port, for_host, interface_of, open_port, queues_of, target_on, with_claims,
 };
-pub use rdma::{RdmaStack, UDP_PORT as RDMA_UDP_PORT, Way};
+pub use rdma::{PeerPath, RdmaStack, UDP_PORT as RDMA_UDP_PORT};
 pub use registry::{Family, Place, Unit, families, place};
 pub use spawn::EngineHandle;
 pub use stack::{Rdma, Stack, StackCounters, Steered, Steering};

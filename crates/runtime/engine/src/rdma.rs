@@ -19,7 +19,7 @@ const UNWATCHED: Duration = Duration::from_micros(50);
 
 /// The way to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum PeerPath {
     /// A path for [`Connect`](barewire_roce::Connect) or for datagrams.
     Ready(PathId),
     /// The next hop is being asked for its address: go on polling, and ask again.
@@ -42,17 +42,23 @@ pub fn is_roce(data: &[u8]) -> bool {
 }
 
 /// Finds the way to `dst`, from `src` or from the address of ours that suits it.
-pub fn way(host: &mut Host, endpoint: &mut Endpoint, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
+pub fn peer_path(
+    host: &mut Host,
+    endpoint: &mut Endpoint,
+    now: Instant,
+    dst: IpAddr,
+    src: Option<IpAddr>,
+) -> PeerPath {
     let Some(src) = src.or_else(|| host.source_for(dst)) else {
-        return Way::Unreachable;
+        return PeerPath::Unreachable;
     };
     match host.route(now, SocketAddr::new(src, UDP_PORT), SocketAddr::new(dst, UDP_PORT)) {
         Route::Ready(template) => match endpoint.path(PathSpec::new(template.next_hop(), src, dst)) {
-            Ok(path) => Way::Ready(path),
-            Err(_) => Way::Unreachable,
+            Ok(path) => PeerPath::Ready(path),
+            Err(_) => PeerPath::Unreachable,
         },
-        Route::Pending => Way::Pending,
-        Route::Unreachable => Way::Unreachable,
+        Route::Pending => PeerPath::Pending,
+        Route::Unreachable => PeerPath::Unreachable,
     }
 }
 
@@ -142,8 +148,8 @@ impl RdmaStack {
     }
 
     /// The way to `dst`; asks for the next hop's address where it is not known.
-    pub fn way(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
-        way(&mut self.host, &mut self.endpoint, now, dst, src)
+    pub fn peer_path(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> PeerPath {
+        peer_path(&mut self.host, &mut self.endpoint, now, dst, src)
     }
 
     /// One duty cycle: takes in what has arrived, runs the timers, sends what is due. Says how many frames moved.

@@ -13,7 +13,7 @@
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
 use crate::legs::{self, Leg};
-use crate::rdma::{self, Way};
+use crate::rdma::{self, PeerPath};
 use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
 use barewire_frame::{Frame, Pool};
 use barewire_host::{Datagram, Endpoint as _, Host, Input, Verdict};
@@ -99,13 +99,13 @@ pub struct Rdma<'a> {
 
 impl Rdma<'_> {
     /// The way to `dst`; asks for the next hop's address where it is not known.
-    pub fn way(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> Way {
-        rdma::way(self.host, self.endpoint, now, dst, src)
+    pub fn peer_path(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> PeerPath {
+        rdma::peer_path(self.host, self.endpoint, now, dst, src)
     }
 }
 
 /// A second endpoint on the port.
-struct Second {
+struct RdmaEndpoint {
     endpoint: roce::Endpoint,
     /// It is its turn to fill a frame.
     turn: bool,
@@ -113,7 +113,7 @@ struct Second {
     neighbours_changed: bool,
 }
 
-impl Second {
+impl RdmaEndpoint {
     /// Writes a frame, if it is its turn (or if `anyway`) and there is one.
     #[inline]
     fn fill(&mut self, now: Instant, frame: &mut Frame, anyway: bool) -> bool {
@@ -131,7 +131,7 @@ fn fill_one<M: Memory>(
     leg: u8,
     host: &mut Host,
     endpoint: &mut Endpoint<M>,
-    mut second: Option<&mut Second>,
+    mut second: Option<&mut RdmaEndpoint>,
     frame: &mut Frame,
 ) -> bool {
     if second.as_deref_mut().is_some_and(|second| second.fill(now, frame, false)) {
@@ -154,7 +154,7 @@ pub struct Stack<M> {
     // Declared before the pool: a port gives its frames back when it is dropped. Never empty.
     legs: Vec<Leg>,
     endpoint: Endpoint<M>,
-    rdma: Option<Box<Second>>,
+    rdma: Option<Box<RdmaEndpoint>>,
     /// When the ports were last asked for frames.
     looked_at: Instant,
     /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
@@ -203,7 +203,7 @@ impl<M: Memory> Stack<M> {
     /// pool's frames are at least [`frame_len_max`](roce::Endpoint::frame_len_max) long.
     #[must_use]
     pub fn with_rdma(mut self, endpoint: roce::Endpoint) -> Stack<M> {
-        self.rdma = Some(Box::new(Second { endpoint, turn: false, neighbours_changed: false }));
+        self.rdma = Some(Box::new(RdmaEndpoint { endpoint, turn: false, neighbours_changed: false }));
         self
     }
 
@@ -459,13 +459,13 @@ impl<M: Memory> Stack<M> {
 
     /// The RDMA half, seen from this leg.
     #[inline]
-    fn rdma_on(&mut self, number: usize) -> Option<&mut Second> {
+    fn rdma_on(&mut self, number: usize) -> Option<&mut RdmaEndpoint> {
         self.rdma.as_deref_mut().filter(|_| number == FIRST)
     }
 
     /// A frame of RDMA goes to its endpoint. False: it is none.
     #[inline]
-    fn take_in_rdma(&mut self, now: Instant, number: usize, frame: &Frame) -> bool {
+    fn receive_rdma(&mut self, now: Instant, number: usize, frame: &Frame) -> bool {
         match self.rdma_on(number) {
             Some(second) if rdma::is_roce(frame.data()) => {
                 second.endpoint.handle_frame(now, frame.data());
@@ -512,7 +512,7 @@ impl<M: Memory> Stack<M> {
     ) -> usize {
         let n = self.legs[number].looped.len();
         while let Some(mut frame) = self.legs[number].looped.pop() {
-            if self.take_in_rdma(now, number, &frame) {
+            if self.receive_rdma(now, number, &frame) {
                 continue;
             }
             if let Input::Udp(datagram) = self.legs[number].host.handle_local(now, &frame)
@@ -557,7 +557,7 @@ impl<M: Memory> Stack<M> {
         let leg = &mut self.legs[number];
         let received = leg.port.rx_burst(now, &mut leg.rx)?;
         while let Some(mut frame) = self.legs[number].rx.pop() {
-            self.take_in(now, number, &mut frame, steering.as_deref_mut());
+            self.receive_frame(now, number, &mut frame, steering.as_deref_mut());
         }
         if received > 0 {
             self.drain_host_events(now, number);
@@ -575,7 +575,7 @@ impl<M: Memory> Stack<M> {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(frame));
             }
         } else {
-            self.take_in(now, FIRST, frame, None);
+            self.receive_frame(now, FIRST, frame, None);
         }
         self.drain_host_events(now, FIRST);
     }
@@ -600,7 +600,7 @@ impl<M: Memory> Stack<M> {
     }
 
     #[inline]
-    fn take_in(
+    fn receive_frame(
         &mut self,
         now: Instant,
         number: usize,
@@ -612,7 +612,7 @@ impl<M: Memory> Stack<M> {
         {
             steering.tell_all(frame);
         }
-        if self.take_in_rdma(now, number, frame) {
+        if self.receive_rdma(now, number, frame) {
             return;
         }
         let datagram = match self.legs[number].host.handle_frame(now, frame) {

@@ -6,6 +6,7 @@ use barewire_engine::{
     Agent, CountersPage, CountersReader, Engine, EngineConfig, EngineError, EngineHandle, EngineLinks,
     EngineSlots, IdleStrategy, SpawnError, StopFlag, Waker, now,
 };
+use barewire_testing::eventually;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -26,14 +27,6 @@ where
     F: FnOnce() -> Vec<Box<dyn Agent>> + Send + 'static,
 {
     Engine::spawn(config, || Ok::<_, String>(build()), stop).unwrap()
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = now();
-    while !done() {
-        assert!(now().since(begin) < PATIENCE.into(), "waited in vain: {what}");
-        std::thread::sleep(std::time::Duration::from_micros(200));
-    }
 }
 
 /// Runs on this thread, but not for ever: an engine that sleeps when it must not is stopped, and its counts betray it.

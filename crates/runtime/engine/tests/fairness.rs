@@ -273,7 +273,8 @@ fn a_busy_rdma_device_answers_arp() {
         for stack in &mut stacks {
             stack.poll(now).unwrap();
         }
-        if !asked && let barewire_engine::Way::Ready(path) = stacks[0].way(now, ip(2).into(), None) {
+        if !asked && let barewire_engine::PeerPath::Ready(path) = stacks[0].peer_path(now, ip(2).into(), None)
+        {
             stacks[0].endpoint_mut().connect(now, qps[0], &Connect::new(path, 50)).unwrap();
             asked = true;
         }

@@ -4,37 +4,16 @@ use barewire_engine::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CountersPage, CountersReader, PAGE_NAME_MAX, PageError,
     RegisterError, counters_path,
 };
+use barewire_testing::Folder;
 use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// A directory that goes with the test.
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new() -> Dir {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("barewire-page-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Dir(path)
-    }
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-    fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn names(folder: &Folder) -> Vec<String> {
+    let entries = fs::read_dir(folder.path()).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 fn read(reader: &mut CountersReader) -> Vec<(String, CounterKind, u64)> {
@@ -42,7 +21,7 @@ fn read(reader: &mut CountersReader) -> Vec<(String, CounterKind, u64)> {
 }
 
 /// The bytes of a page that some process left when it died.
-fn dead_page(dir: &Dir) -> Vec<u8> {
+fn dead_page(dir: &Folder) -> Vec<u8> {
     let path = dir.file("template.counters");
     let mut page = CountersPage::create(&path, 4).unwrap();
     let slot = page.register("rx_frames", CounterKind::Counter).unwrap();
@@ -56,7 +35,7 @@ fn dead_page(dir: &Dir) -> Vec<u8> {
 
 #[test]
 fn what_is_counted_is_read() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("daemon.counters");
     let mut page = CountersPage::create(&path, 8).unwrap();
     let frames = page.register("port.0.rx_frames", CounterKind::Counter).unwrap();
@@ -88,7 +67,7 @@ fn what_is_counted_is_read() {
 
 #[test]
 fn layout_in_literal_bytes() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("x.counters");
     let mut page = CountersPage::create(&path, 2).unwrap();
     let _first = page.register("a", CounterKind::Counter).unwrap();
@@ -111,7 +90,7 @@ fn layout_in_literal_bytes() {
 
 #[test]
 fn names_and_room_are_checked() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let mut page = CountersPage::create(dir.file("p"), 3).unwrap();
     let long = "n".repeat(COUNTER_NAME_MAX);
     let mut register = |name: &str| page.register(name, CounterKind::Counter);
@@ -135,18 +114,18 @@ fn names_and_room_are_checked() {
     for capacity in [0, CAPACITY_MAX + 1, usize::MAX] {
         assert!(matches!(CountersPage::create(dir.file("q"), capacity), Err(PageError::BadCapacity { .. })));
     }
-    assert_eq!(dir.names(), ["p"]);
+    assert_eq!(names(&dir), ["p"]);
 }
 
 #[test]
 fn a_page_goes_with_its_owner_and_slots_may_outlive_it() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("p.counters");
     let mut page = CountersPage::create(&path, 2).unwrap();
     let slot = page.register("a", CounterKind::Counter).unwrap();
-    assert_eq!(dir.names(), ["p.counters"], "no draft is left");
+    assert_eq!(names(&dir), ["p.counters"], "no draft is left");
     drop(page);
-    assert!(dir.names().is_empty());
+    assert!(names(&dir).is_empty());
     slot.add(1);
     assert_eq!(slot.get(), 1);
 
@@ -160,7 +139,7 @@ fn a_page_goes_with_its_owner_and_slots_may_outlive_it() {
 
 #[test]
 fn a_live_page_is_refused_and_a_dead_one_replaced() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("p.counters");
     let page = CountersPage::create(&path, 2).unwrap();
     match CountersPage::create(&path, 2) {
@@ -195,12 +174,12 @@ fn a_live_page_is_refused_and_a_dead_one_replaced() {
         fs::write(&path, &stale).unwrap();
         drop(CountersPage::create(&path, 2).unwrap());
     }
-    assert!(dir.names().is_empty(), "{:?}", dir.names());
+    assert!(names(&dir).is_empty(), "{:?}", names(&dir));
 }
 
 #[test]
 fn what_is_no_page_is_neither_replaced_nor_read() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let text = dir.file("notes.txt");
     fs::write(&text, "a".repeat(300)).unwrap();
     let short = dir.file("short");
@@ -223,12 +202,12 @@ fn what_is_no_page_is_neither_replaced_nor_read() {
     assert!(matches!(CountersReader::open(&link), Err(PageError::Io { .. })));
     assert!(matches!(CountersReader::open(dir.file("absent")), Err(PageError::Io { .. })));
     assert!(matches!(CountersPage::create(dir.file("no/such/dir"), 2), Err(PageError::Io { .. })));
-    assert_eq!(dir.names().len(), 5, "{:?}", dir.names());
+    assert_eq!(names(&dir).len(), 5, "{:?}", names(&dir));
 }
 
 #[test]
 fn damage_is_named() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("p");
     let good = dead_page(&dir);
     let open = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -270,7 +249,7 @@ fn damage_is_named() {
 /// Many find the same dead page at once. One replaces it, the others see that one's page.
 #[test]
 fn of_many_who_replace_a_dead_page_one_wins() {
-    let dir = Dir::new();
+    let dir = Folder::new("page");
     let path = dir.file("p.counters");
     let dead = dead_page(&dir);
     for round in 0..30 {
@@ -291,7 +270,7 @@ fn of_many_who_replace_a_dead_page_one_wins() {
         assert!(errors.iter().all(|error| matches!(error, PageError::InUse { .. })), "{errors:?}");
         assert!(CountersReader::open(&path).unwrap().owner_alive());
         drop(pages);
-        assert!(dir.names().is_empty(), "{:?}", dir.names());
+        assert!(names(&dir).is_empty(), "{:?}", names(&dir));
     }
 }
 
@@ -334,7 +313,7 @@ proptest! {
         capacity in 0u32..6,
         pid in any::<u32>(),
     ) {
-        let dir = Dir::new();
+        let dir = Folder::new("page");
         let path = dir.file("p");
         let mut bytes = noise;
         if header && bytes.len() >= 128 {
@@ -356,7 +335,7 @@ proptest! {
 
     #[test]
     fn a_flipped_byte_of_a_good_page_does_not_hurt(at in 0usize..640, byte in any::<u8>()) {
-        let dir = Dir::new();
+        let dir = Folder::new("page");
         let path = dir.file("p");
         let mut page = CountersPage::create(&path, 4).unwrap();
         let slots: Vec<_> = (0..4)

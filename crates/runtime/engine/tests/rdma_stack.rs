@@ -1,7 +1,7 @@
 //! Messages and RDMA on one port: each frame finds its endpoint, and neither keeps the other from sending.
 
 use barewire_base::{Duration, Instant};
-use barewire_engine::{RDMA_UDP_PORT, Stack, Way};
+use barewire_engine::{PeerPath, RDMA_UDP_PORT, Stack};
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
@@ -56,7 +56,7 @@ fn messages_and_rdma_take_turns_on_one_port() {
         let now = turn(&mut a, &mut b);
         let changed = a.take_neighbours_changed();
         let (mut rdma, _) = a.rdma_parts().unwrap();
-        if !asked && let Way::Ready(path) = rdma.way(now, to.1, None) {
+        if !asked && let PeerPath::Ready(path) = rdma.peer_path(now, to.1, None) {
             assert!(changed, "whoever waits for a neighbour is told");
             rdma.endpoint.connect(now, qp, &Connect::new(path, 50)).unwrap();
             asked = true;

@@ -23,7 +23,7 @@ pub fn seeds_part(count: u64, part: u64, parts: u64, mut run: impl FnMut(u64)) {
     let (one, many) = (std::env::var(SEED_VAR).ok(), std::env::var(SEEDS_VAR).ok());
     let (first, count) = plan(count, one.as_deref(), many.as_deref()).unwrap_or_else(|why| panic!("{why}"));
     for seed in (0..count).map(|i| first + i).filter(|seed| seed % parts == part) {
-        let _tell = Tell(seed);
+        let _tell = SeedOnPanic(seed);
         run(seed);
     }
 }
@@ -47,9 +47,9 @@ fn number(name: &str, text: &str) -> Result<u64, String> {
 }
 
 /// Speaks only when dropped by a panic. A guard rather than `catch_unwind`: the panic keeps its own message and place.
-struct Tell(u64);
+struct SeedOnPanic(u64);
 
-impl Drop for Tell {
+impl Drop for SeedOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("failing seed {seed}: replay with {SEED_VAR}={seed}", seed = self.0);
@@ -88,7 +88,7 @@ mod tests {
         let mut ran = 0;
         let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for seed in 0..5 {
-                let _tell = Tell(seed);
+                let _tell = SeedOnPanic(seed);
                 ran += 1;
                 assert!(seed < 2, "expected by this test");
             }

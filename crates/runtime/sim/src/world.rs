@@ -367,7 +367,7 @@ impl World {
         }
         slot.unpause();
         for frame in std::mem::take(&mut slot.waiting) {
-            self.hand_over(id.0, frame);
+            self.hand_to_node(id.0, frame);
         }
         self.poll(id.0);
     }
@@ -564,11 +564,11 @@ impl World {
         if slot.paused {
             slot.waiting.push_back(frame);
         } else {
-            self.hand_over(to, frame);
+            self.hand_to_node(to, frame);
         }
     }
 
-    fn hand_over(&mut self, node: usize, frame: Frame) {
+    fn hand_to_node(&mut self, node: usize, frame: Frame) {
         let slot = &mut self.nodes[node];
         if let Some(stack) = &mut slot.node {
             stack.handle_frame(slot.clock.local(self.now), frame);

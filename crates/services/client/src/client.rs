@@ -3,7 +3,7 @@
 use crate::calls::{Calls, Fate, Verdict};
 use crate::error::{SendError, WaitError};
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
-use crate::returns::{Home, Lost};
+use crate::reclaim::{Home, Lost};
 use crate::share::{Room, Shares};
 use crate::view::View;
 use barewire_channel::control::ControlConn;
@@ -537,7 +537,7 @@ impl Client {
                 }
                 Completion::Connected { token, flow, local, remote } => {
                     let verdict = self.calls.connected(token, flow_of(flow), local, remote, &mut self.owed);
-                    match self.obey(verdict) {
+                    match self.apply_verdict(verdict) {
                         Some(event) => event,
                         None => continue,
                     }
@@ -552,7 +552,7 @@ impl Client {
                 Completion::ConnectFailed { token, flow, reason } => {
                     let reason = ConnectFailure::from_code(reason).unwrap_or(ConnectFailure::Refused);
                     let verdict = self.calls.connect_failed(token, flow_of(flow), reason);
-                    match self.obey(verdict) {
+                    match self.apply_verdict(verdict) {
                         Some(event) => event,
                         None => continue,
                     }
@@ -583,7 +583,7 @@ impl Client {
                         steady.listens(local, udp_port, token);
                     }
                     let verdict = self.calls.listened(udp_port, done, &mut self.owed);
-                    match self.obey(verdict) {
+                    match self.apply_verdict(verdict) {
                         Some(event) => event,
                         None => continue,
                     }
@@ -596,7 +596,7 @@ impl Client {
 
     /// What the application is told of an answer.
     #[cold]
-    fn obey(&mut self, verdict: Verdict) -> Option<Event> {
+    fn apply_verdict(&mut self, verdict: Verdict) -> Option<Event> {
         match verdict {
             Verdict::Nothing => None,
             Verdict::Tell(event) => Some(event),

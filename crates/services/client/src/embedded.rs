@@ -4,7 +4,7 @@
 
 use crate::error::{OpenError, SendError};
 use crate::event::{ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
-use crate::returns::{Home, Lost};
+use crate::reclaim::{Home, Lost};
 use crate::share::{Room, Shares};
 use barewire_base::{Duration, Instant};
 use barewire_channel::Process;

@@ -34,7 +34,7 @@ attaching!(barewire_port::OpenError, barewire_frame::PoolError, RandomError);
 pub enum SendError {
     /// Memory, table or ring is full for now, or the flow has its share of them: take events, and try again after
     /// [`Event::Writable`](crate::Event::Writable).
-    #[error("full for now: take events, and try again when one says writable")]
+    #[error("full for now: take events, and retry when one says writable")]
     WouldBlock,
     /// Above 64 MiB, or above the send memory.
     #[error("the message is too large")]

@@ -35,8 +35,8 @@ mod client;
 mod embedded;
 mod error;
 mod event;
+mod reclaim;
 pub mod requests;
-mod returns;
 mod share;
 mod view;
 

@@ -134,7 +134,7 @@ impl Shares {
     }
 
     /// In the place of these, which go with their flows: the refusals stay, and each is taken back.
-    pub(crate) fn anew(&mut self, messages_max: u32) {
+    pub(crate) fn reset(&mut self, messages_max: u32) {
         let mut next = Shares::new(messages_max);
         next.moot = self.moot.drain(..).chain(self.refused.drain(..)).collect();
         next.refused_nameless = self.refused_nameless;
@@ -432,7 +432,7 @@ mod tests {
                 s.close(flow(1));
                 s.ended(flow(1));
             },
-            |s| s.anew(4),
+            |s| s.reset(4),
         ];
         for (n, end) in ends.into_iter().enumerate() {
             let mut shares = Shares::new(4);

@@ -3,7 +3,7 @@
 mod listen;
 
 use crate::applications::{Application, Applications};
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::counters::Published;
 use crate::link::{LinkCounters, LinkOrder, LinkReport};
 use crate::rdma::Rdma;
@@ -26,7 +26,7 @@ const REQUESTS_PER_CYCLE: usize = 64;
 /// Time given to resets when the daemon stops.
 const GOODBYE_TIME: Duration = Duration::from_millis(20);
 /// A port that is down is told of this often, at most: one that is up and down again in turns must not fill a log.
-const COMPLAINT_PAUSE: Duration = Duration::from_secs(10);
+const PORT_LOG_PAUSE: Duration = Duration::from_secs(10);
 
 /// What the control thread tells the engine.
 pub(crate) enum Command {
@@ -70,11 +70,11 @@ pub(crate) struct DaemonAgent {
     /// Flows and RDMA connections after the last cycle.
     open: (u32, usize),
     /// When the next complaint about each leg's port may be made.
-    next_complaints: Vec<Instant>,
+    next_port_logs: Vec<Instant>,
     /// What happened to each leg's interface.
     link: Vec<LinkCounters>,
     /// Who writes lines and gives memory back.
-    aside: Aside,
+    background: Background,
     /// To the daemon's other engines, where there are any.
     links: Option<Links>,
     /// Where the stack has RDMA.
@@ -87,14 +87,14 @@ impl DaemonAgent {
         stack: Stack<Applications>,
         orders: Orders,
         published: Published,
-        aside: Aside,
+        background: Background,
         links: Option<Links>,
         rdma: Option<Box<Rdma>>,
     ) -> DaemonAgent {
         let legs = stack.legs().len();
         DaemonAgent {
             name,
-            aside,
+            background,
             rdma,
             stack,
             orders,
@@ -103,13 +103,13 @@ impl DaemonAgent {
             generation: 0,
             applications: 0,
             open: (0, 0),
-            next_complaints: vec![Instant::ZERO; legs],
+            next_port_logs: vec![Instant::ZERO; legs],
             link: (0..legs).map(|_| LinkCounters::default()).collect(),
             links,
         }
     }
 
-    fn obey(&mut self, now: Instant) -> usize {
+    fn run_commands(&mut self, now: Instant) -> usize {
         if !self.orders.pending.swap(false, Ordering::Acquire) {
             return 0;
         }
@@ -183,7 +183,7 @@ impl DaemonAgent {
         // unmap that takes milliseconds, in which nobody would be served.
         endpoint.drop_owner(now, number);
         if let Some(gone) = endpoint.memory_mut().remove(number) {
-            self.aside.bury(gone);
+            self.background.bury(gone);
         }
         self.release_ports();
         self.applications -= 1;
@@ -512,7 +512,7 @@ impl DaemonAgent {
             match event {
                 Event::Received { flow, owner, buf } => {
                     if let Some(a) = memory.get(owner) {
-                        a.hand_over(flow, buf);
+                        a.note_held(flow, buf);
                         let flow = flow.to_raw();
                         a.keep_promise(&Completion::Received { flow, offset: buf.offset, len: buf.len });
                     }
@@ -580,7 +580,7 @@ impl DaemonAgent {
     /// Says who was refused and why: this side may know what it does not tell strangers.
     fn tell_refusals(&mut self) {
         while let Some(refusal) = self.stack.endpoint_mut().poll_refusal() {
-            self.aside.say(refusal.to_string());
+            self.background.say(refusal.to_string());
         }
     }
 
@@ -590,7 +590,10 @@ impl DaemonAgent {
         for (number, a) in self.stack.endpoint_mut().memory_mut().iter_mut() {
             a.channel.flush();
             if a.condemned {
-                self.aside.say(format!("application {number} ({}) broke its channel and is put out", a.name));
+                self.background.say(format!(
+                    "application {number} ({}) corrupted its channel and is disconnected",
+                    a.name
+                ));
                 condemned = Some(number);
             }
         }
@@ -618,20 +621,20 @@ impl DaemonAgent {
             (Ok(sent), Ok(received)) => {
                 work += sent + received;
             }
-            (Err(e), _) | (_, Err(e)) => self.complain(0, &e, now),
+            (Err(e), _) | (_, Err(e)) => self.log_port_error(0, &e, now),
         }
         while let Some((leg, e)) = self.stack.take_port_error() {
-            self.complain(leg, &e, now);
+            self.log_port_error(leg, &e, now);
         }
         work
     }
 
     #[cold]
-    fn complain(&mut self, leg: usize, e: &PortError, now: Instant) {
+    fn log_port_error(&mut self, leg: usize, e: &PortError, now: Instant) {
         // The port may come back (an interface set up again); flows live on until their own patience ends.
-        if now >= self.next_complaints[leg] {
-            self.next_complaints[leg] = now + COMPLAINT_PAUSE;
-            self.aside.say(e.to_string());
+        if now >= self.next_port_logs[leg] {
+            self.next_port_logs[leg] = now + PORT_LOG_PAUSE;
+            self.background.say(e.to_string());
         }
     }
 }
@@ -651,7 +654,7 @@ impl Agent for DaemonAgent {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
-        let mut work = self.obey(now) + self.cycle(now);
+        let mut work = self.run_commands(now) + self.cycle(now);
         let connections = self.stack.rdma().map_or(0, |rdma| rdma.connections());
         let open = (self.stack.endpoint().flows_used(), connections);
         if self.open != open {

@@ -136,7 +136,7 @@ impl Application {
 
     /// Notes that the application now holds a received message.
     #[inline]
-    pub(crate) fn hand_over(&mut self, flow: FlowId, buf: RecvBuf) {
+    pub(crate) fn note_held(&mut self, flow: FlowId, buf: RecvBuf) {
         let Some(held) = self.held.get_mut((buf.offset / BLOCK_MIN) as usize) else {
             // No message of this application's: whatever went wrong is not to take the engine along.
             debug_assert!(false, "a message beyond the receive memory");

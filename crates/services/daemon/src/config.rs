@@ -350,8 +350,8 @@ impl Config {
         if ports.is_empty() || !first.is_empty() {
             all.push(first.read(&INTERFACE)?);
         }
-        for mut table in ports {
-            all.push(table.port().read(&PORTS)?);
+        for port in ports {
+            all.push(port.read(&PORTS)?);
         }
         let first = all.remove(0);
         let mut config = Config::new("", Ipv4Addr::UNSPECIFIED, 0);

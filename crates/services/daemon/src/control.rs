@@ -2,7 +2,7 @@
 
 use crate::agent::Command;
 use crate::applications::{Application, COMPLETIONS_MIN};
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::config::Config;
 use crate::notify::Watchdog;
 use crate::users::{Users, most_of};
@@ -55,7 +55,7 @@ pub(crate) struct Control {
     taken: Vec<bool>,
     users: Users,
     watchdog: Option<Watchdog>,
-    aside: Aside,
+    background: Background,
 }
 
 impl Control {
@@ -65,11 +65,11 @@ impl Control {
         mtu: Arc<AtomicU32>,
         lines: Vec<Line>,
         watchdog: Option<Watchdog>,
-        aside: Aside,
+        background: Background,
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
         let users = Users::new(&config.user, &config.rules, config.transport.flows_max);
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, aside }
+        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, background }
     }
 
     /// Runs until `stop`.
@@ -190,7 +190,7 @@ impl Control {
                 }
                 Ok(None) => return,
                 Err(e) => {
-                    self.aside.say(format!("control socket: {e}"));
+                    self.background.say(format!("control socket: {e}"));
                     std::thread::sleep(EXHAUSTED_PAUSE);
                     return;
                 }
@@ -216,7 +216,7 @@ impl Control {
                 Ok(Some(_)) => {
                     let refused = Refused {
                         code: Refused::MALFORMED,
-                        message: "only one hello was expected".to_owned(),
+                        message: "hello was sent twice".to_owned(),
                         hint: "statistics are on the counters page: barewire stat".to_owned(),
                     };
                     let _ = socket.send(&FromDaemon::Refused(refused), &[]);
@@ -225,7 +225,7 @@ impl Control {
                 Err(ControlError::Malformed { .. }) => {
                     let refused = Refused {
                         code: Refused::MALFORMED,
-                        message: "that is no message of the control protocol".to_owned(),
+                        message: "not a message of the control protocol".to_owned(),
                         hint: String::new(),
                     };
                     let _ = socket.send(&FromDaemon::Refused(refused), &[]);
@@ -252,14 +252,14 @@ impl Control {
         let most = self.config.user.applications.unwrap_or(most_of(self.config.applications_max));
         let has = self.connections.iter().filter(|c| c.number.is_some() && c.uid == uid).count();
         if has >= most as usize {
-            let message = format!("user {uid} has {has} applications here already");
+            let message = format!("user {uid} already has {has} applications");
             return Err(refuse(Refused::FULL, message, "daemon.user_applications_max sets how many"));
         }
         let geometry = self.geometry(hello.geometry).map_err(|why| {
             refuse(Refused::GEOMETRY, why, "ask for less, or raise [channel] in the daemon's configuration")
         })?;
         let Some(number) = self.taken.iter().position(|t| !t) else {
-            let message = format!("the daemon serves {} applications already", self.taken.len());
+            let message = format!("the daemon already serves {} applications", self.taken.len());
             return Err(refuse(Refused::FULL, message, "daemon.applications_max sets how many"));
         };
         let (channel, fds) = DaemonChannel::create(geometry)

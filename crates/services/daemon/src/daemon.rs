@@ -2,7 +2,7 @@
 
 use crate::agent::{DaemonAgent, Orders};
 use crate::applications::Applications;
-use crate::aside::{self, Aside, AsideThreads};
+use crate::background::{self, Background, BackgroundThreads};
 use crate::config::{Config, ConfigError};
 use crate::control::{Control, Line};
 use crate::counters::Published;
@@ -98,7 +98,7 @@ pub struct Daemon {
     socket: PathBuf,
     description: String,
     manager: Manager,
-    aside: Option<AsideThreads>,
+    background: Option<BackgroundThreads>,
 }
 
 impl From<RandomError> for DaemonError {
@@ -209,7 +209,7 @@ fn start_engine(
     engine: u8,
     links: Option<LinkEnds>,
     page: &Arc<Mutex<CountersPage>>,
-    aside: &Aside,
+    background: &Background,
     legs: Vec<LegStart>,
     stop: &StopFlag,
 ) -> Result<Started, DaemonError> {
@@ -227,7 +227,7 @@ fn start_engine(
     let engine_links = EngineLinks { waker: Some(waker.clone()), slots: Some(slots), counters: None };
     let build = {
         let (config, page, pending) = (config.clone(), Arc::clone(page), Arc::clone(&pending));
-        let aside = aside.clone();
+        let background = background.clone();
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
             let port = config.port_of(engine).map_err(AttachError::from)?;
             let stack = build_stack(&config, &port, engine, &legs)?;
@@ -242,7 +242,7 @@ fn start_engine(
             let _ = told.send((mtus, descriptions.collect::<Vec<_>>().join("; ")));
             let orders = Orders { pending, commands: orders, link, link_reports };
             let links = links.map(|ends| ends.open(port)).transpose().map_err(AttachError::from)?;
-            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, aside, links, rdma))])
+            Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, background, links, rdma))])
         }
     };
     let handle = Engine::spawn_with_links(engine_config, engine_links, build, stop).map_err(|e| match e {
@@ -278,7 +278,8 @@ impl Daemon {
         } else {
             vec![None]
         };
-        let (aside, aside_threads) = aside::start(std::io::stderr()).map_err(DaemonError::Thread)?;
+        let (background, background_threads) =
+            background::start(std::io::stderr()).map_err(DaemonError::Thread)?;
         let mut daemon = Daemon {
             stop: stop.clone(),
             engines: Vec::new(),
@@ -289,7 +290,7 @@ impl Daemon {
             socket: config.socket.clone(),
             description: String::new(),
             manager: Manager::of(config.is_service),
-            aside: Some(aside_threads),
+            background: Some(background_threads),
         };
         // Before the ports: what changes while they are opened is news.
         let watched: Vec<_> =
@@ -298,7 +299,8 @@ impl Daemon {
         let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; watched.len()]);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
-            let started = start_engine(config, engine, links, &daemon.page, &aside, legs.clone(), &stop)?;
+            let started =
+                start_engine(config, engine, links, &daemon.page, &background, legs.clone(), &stop)?;
             daemon.engines.push(started.handle);
             daemon.description = started.description;
             link_lines.push((started.link, Arc::clone(&started.line.pending), started.line.waker.clone()));
@@ -314,8 +316,14 @@ impl Daemon {
         // A flow may leave by any of them.
         let least = mtus.iter().copied().min().unwrap_or(0);
         let told_mtu = Arc::new(AtomicU32::new(least.into()));
-        let control =
-            Control::new(listener, config.clone(), Arc::clone(&told_mtu), lines, watchdog, aside.clone());
+        let control = Control::new(
+            listener,
+            config.clone(),
+            Arc::clone(&told_mtu),
+            lines,
+            watchdog,
+            background.clone(),
+        );
         let control = std::thread::Builder::new()
             .name("control".to_owned())
             .spawn({
@@ -356,9 +364,10 @@ impl Daemon {
                     Some(i) if !i.up => "is down".to_owned(),
                     Some(i) => format!("has an MTU of {}", i.mtu),
                 };
-                aside.say(format!("interface {name} {why}; its port is opened when it can be used"));
+                background.say(format!("interface {name} {why}; its port is opened when it can be used"));
             }
-            let guard = LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, aside.clone());
+            let guard =
+                LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, background.clone());
             let stop = stop.clone();
             let run = move || guard.run(&stop);
             let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };
@@ -423,8 +432,8 @@ impl Daemon {
         for link in self.links.drain(..) {
             let _ = link.join();
         }
-        if let Some(aside) = self.aside.take() {
-            aside.finish();
+        if let Some(background) = self.background.take() {
+            background.finish();
         }
         if let Some(failure) = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return Err(failure);

@@ -20,15 +20,15 @@
 
 mod agent;
 mod applications;
-mod aside;
+mod background;
 pub mod config;
 mod control;
 mod counters;
 mod daemon;
-mod late;
 mod link;
 mod machnet;
 mod notify;
+mod pending_port;
 mod ports;
 mod rdma;
 mod security;

@@ -16,7 +16,7 @@
 //! With RDMA, whose connections keep the MAC address and the MTU that they were made with, another MAC or a smaller MTU ends the
 //! daemon with an error.
 
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::daemon::DaemonError;
 use crate::ports::serves;
 use barewire_base::{Counter, Duration, Instant};
@@ -136,7 +136,7 @@ pub(crate) struct LinkGuard {
     line_at: Instant,
     /// Where the reason is left when the daemon has to end.
     failure: Arc<Mutex<Option<DaemonError>>>,
-    aside: Aside,
+    background: Background,
 }
 
 impl LinkGuard {
@@ -149,7 +149,7 @@ impl LinkGuard {
         lines: Vec<LinkLine>,
         reports: Receiver<LinkReport>,
         failure: Arc<Mutex<Option<DaemonError>>>,
-        aside: Aside,
+        background: Background,
     ) -> LinkGuard {
         let stands_on = seen.as_ref().filter(|i| serves(Some(i)));
         LinkGuard {
@@ -173,7 +173,7 @@ impl LinkGuard {
             lines_left: LINES_MAX,
             line_at: Instant::ZERO,
             failure,
-            aside,
+            background,
         }
     }
 
@@ -218,7 +218,7 @@ impl LinkGuard {
         }
         if self.lines_left > 0 {
             self.lines_left -= 1;
-            self.aside.say(line.to_owned());
+            self.background.say(line.to_owned());
         }
     }
 
@@ -242,10 +242,10 @@ impl LinkGuard {
         let is_new = |i: &Interface| i.index != self.port_index;
         match (&was, &self.seen) {
             (Some(_), None) => self.tell(&format!(
-                "interface {name} is gone; its port is opened again when it is back, and what is sent meanwhile is lost"
+                "interface {name} is gone; its port reopens when it is back, and packets sent until then are lost"
             )),
             (_, Some(i)) if was_up && !i.up && !is_new(i) => {
-                self.tell(&format!("interface {name} is down; what is sent meanwhile is lost"));
+                self.tell(&format!("interface {name} is down; packets sent until it is up are lost"));
             }
             (Some(w), Some(i)) if !was_up && i.up && w.index == i.index && !is_new(i) => {
                 self.tell(&format!("interface {name} is up again"));
@@ -269,7 +269,7 @@ impl LinkGuard {
             self.tell(&if mtu < u32::from(ours) {
                 format!("interface {name} has an MTU of {mtu} now, and the daemon sends packets of {ours}")
             } else {
-                format!("interface {name} has an MTU of {mtu} now; the daemon goes on with {ours}")
+                format!("interface {name} now has an MTU of {mtu}; the daemon keeps {ours}")
             });
         }
         self.check_mtu(&i, now)?;
@@ -305,7 +305,9 @@ impl LinkGuard {
                 if !self.lacks_carrier && now >= since + CARRIER_GRACE {
                     self.lacks_carrier = true;
                     self.order_all(|| LinkOrder::CarrierLost);
-                    self.tell(&format!("interface {name} has no carrier; what is sent meanwhile is lost"));
+                    self.tell(&format!(
+                        "interface {name} has no carrier; packets sent until it has one are lost"
+                    ));
                 }
             }
             has_one => {
@@ -338,7 +340,7 @@ impl LinkGuard {
             (self.is_shut, self.small_since) = (true, None);
             self.order_all(|| LinkOrder::Shut(true));
             self.tell(&format!(
-                "interface {} keeps its MTU of {}, and messages need {MTU_MIN}: what is sent by it is lost until it has more",
+                "interface {} has an MTU of {}, and messages need {MTU_MIN}: packets are lost until it is raised",
                 i.name, i.mtu
             ));
             return Ok(());
@@ -374,7 +376,7 @@ impl LinkGuard {
         if self.ground.fixed_mac {
             self.order_all(|| LinkOrder::MacChanged(None));
             self.tell(&format!(
-                "interface {} has the MAC address {shown} now; ours is as configured",
+                "interface {} now has the MAC address {shown}; the daemon keeps the configured one",
                 self.name
             ));
             return Ok(());
@@ -389,7 +391,10 @@ impl LinkGuard {
             });
         }
         self.order_all(|| LinkOrder::MacChanged(i.mac));
-        self.tell(&format!("interface {} has the MAC address {shown} now, and so have we", self.name));
+        self.tell(&format!(
+            "interface {} now has the MAC address {shown}; the daemon uses it too",
+            self.name
+        ));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The guard against an interface that is made anew while engines take their time.
 
 use super::*;
-use crate::aside;
+use crate::background;
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use std::sync::mpsc;
@@ -31,8 +31,8 @@ impl Bed {
             fixed_mac: false,
             rdma: false,
         };
-        let (aside, _threads) = aside::start(std::io::sink()).unwrap();
-        let guard = LinkGuard::new(watch, Some(seen), ground, vec![line], heard, Arc::default(), aside);
+        let (background, _threads) = background::start(std::io::sink()).unwrap();
+        let guard = LinkGuard::new(watch, Some(seen), ground, vec![line], heard, Arc::default(), background);
         Some(Bed { near, far, guard, orders, reports })
     }
 

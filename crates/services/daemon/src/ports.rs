@@ -3,8 +3,8 @@
 //! The first is `[interface]`, or the first `[[ports]]` where that names no port.
 
 use crate::config::{Config, ConfigError, bad, with_prefix};
-use crate::late::LatePort;
 use crate::link::MTU_MIN;
+use crate::pending_port::PendingPort;
 use barewire_engine::{
     AttachError, Attached, HostSettings, Interface, PortSettings, for_host, open_port, with_claims,
 };
@@ -28,30 +28,62 @@ fn networks(port: &PortSettings) -> Vec<(IpAddr, u8)> {
     v4.chain(v6).collect()
 }
 
-/// What a table says of a port, as it is written.
-pub(crate) struct Written {
-    port: Option<String>,
-    ipv4: Vec<String>,
-    ipv6: Vec<String>,
-    gateway4: Option<Ipv4Addr>,
-    gateway6: Option<Ipv6Addr>,
-    mac: Option<String>,
-    mtu: Option<u16>,
-    vlan: Option<u16>,
+/// Declares `[[ports]]` and `[interface]`, which has the keys of a port and some of its own: each key is written once. (`serde(flatten)` would
+/// take unknown keys, and not say where a wrong one stands.)
+macro_rules! port_tables {
+    ({ $($key:ident: $kind:ty,)* } { $($more:ident: $more_kind:ty,)* }) => {
+        /// One of `[[ports]]`, as it is written.
+        #[derive(Deserialize, Default, PartialEq)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct PortTable {
+            $($key: $kind,)*
+        }
+
+        /// `[interface]`: the first port, and what all have in common.
+        #[derive(Deserialize, Default)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct InterfaceTable {
+            $($key: $kind,)*
+            $(pub $more: $more_kind,)*
+        }
+
+        impl InterfaceTable {
+            /// Takes the keys of the first port out of it.
+            pub(crate) fn port(&mut self) -> PortTable {
+                PortTable { $($key: std::mem::take(&mut self.$key),)* }
+            }
+        }
+    };
 }
 
-impl Written {
+port_tables! {
+    {
+        port: Option<String>,
+        ipv4: Vec<String>,
+        ipv6: Vec<String>,
+        gateway4: Option<Ipv4Addr>,
+        gateway6: Option<Ipv6Addr>,
+        mac: Option<String>,
+        mtu: Option<u16>,
+        vlan: Option<u16>,
+    }
+    {
+        neighbours_max: Option<usize>,
+        pool_frames: Option<u32>,
+        chunk_len: Option<u32>,
+        huge_pages: Option<bool>,
+    }
+}
+
+impl PortTable {
     pub(crate) fn is_empty(&self) -> bool {
-        let has_addresses = !self.ipv4.is_empty() || !self.ipv6.is_empty();
-        let has_gateway = self.gateway4.is_some() || self.gateway6.is_some();
-        let has_link = self.mac.is_some() || self.vlan.is_some() || self.mtu.is_some();
-        self.port.is_none() && !has_addresses && !has_gateway && !has_link
+        *self == PortTable::default()
     }
 
     /// Checks it by itself.
     pub(crate) fn read(self, keys: &Keys) -> Result<PortSettings, ConfigError> {
         let port =
-            self.port.ok_or_else(|| bad(keys.port, "", "missing: which port, such as \"xdp:eth0\""))?;
+            self.port.ok_or_else(|| bad(keys.port, "", "missing: name a port, such as \"xdp:eth0\""))?;
         port.parse::<PortUri>().map_err(|e| bad(keys.port, &port, e))?;
         let mut settings = PortSettings::bare(&port);
         for text in &self.ipv4 {
@@ -71,57 +103,6 @@ impl Written {
         settings.mtu = self.mtu.unwrap_or(settings.mtu);
         Ok(settings)
     }
-}
-
-/// A table with the keys of a port and some of its own. (`serde(flatten)` would take unknown keys, and not say where a wrong one stands.)
-macro_rules! port_table {
-    ($(#[$about:meta])* struct $name:ident { $($more:ident: $kind:ty,)* }) => {
-        $(#[$about])*
-        #[derive(Deserialize, Default)]
-        #[serde(deny_unknown_fields, default)]
-        pub(crate) struct $name {
-            port: Option<String>,
-            ipv4: Vec<String>,
-            ipv6: Vec<String>,
-            gateway4: Option<Ipv4Addr>,
-            gateway6: Option<Ipv6Addr>,
-            mac: Option<String>,
-            mtu: Option<u16>,
-            vlan: Option<u16>,
-            $(pub $more: $kind,)*
-        }
-
-        impl $name {
-            /// What it says of a port.
-            pub(crate) fn port(&mut self) -> Written {
-                Written {
-                    port: self.port.take(),
-                    ipv4: std::mem::take(&mut self.ipv4),
-                    ipv6: std::mem::take(&mut self.ipv6),
-                    gateway4: self.gateway4,
-                    gateway6: self.gateway6,
-                    mac: self.mac.take(),
-                    mtu: self.mtu,
-                    vlan: self.vlan,
-                }
-            }
-        }
-    };
-}
-
-port_table! {
-    /// `[interface]`: the first port, and what all have in common.
-    struct InterfaceTable {
-        neighbours_max: Option<usize>,
-        pool_frames: Option<u32>,
-        chunk_len: Option<u32>,
-        huge_pages: Option<bool>,
-    }
-}
-
-port_table! {
-    /// One of `[[ports]]`.
-    struct PortTable {}
 }
 
 /// What the keys of a table are called in messages.
@@ -176,8 +157,7 @@ impl Config {
             return Ok(());
         }
         if self.engines > 1 {
-            let why =
-                "several ports are served by one engine: leave all [[ports]] but one out, or set engines = 1";
+            let why = "several ports share one engine: set engines = 1, or configure one port";
             return Err(bad("daemon.engines", self.engines, why));
         }
         let all: Vec<_> = self.all_ports().collect();
@@ -187,14 +167,13 @@ impl Config {
         for (n, port) in all.iter().enumerate() {
             for other in &all[..n] {
                 if let Some(twice) = port.addresses().into_iter().find(|ip| other.addresses().contains(ip)) {
-                    let why = format!("{} has this address, too: flows are told apart by it", other.port);
+                    let why = format!("{} has this address, too: each port needs its own", other.port);
                     return Err(bad("ports", twice, why));
                 }
                 let others = networks(other);
                 if let Some((network, bits)) = networks(port).into_iter().find(|n| others.contains(n)) {
                     let why = format!(
-                        "{} and {} are both on this network, and nothing says which one packets leave by; hint: a longer prefix on one \
-                         of them, or both addresses on one port",
+                        "{} and {} are both on this network: no route decides between them; hint: give one a longer prefix, or put both addresses on one port",
                         other.port, port.port
                     );
                     return Err(bad("ports", format!("{network}/{bits}"), why));
@@ -230,7 +209,7 @@ impl Config {
         let mut opened = Vec::new();
         for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
             let opens = match late.get(n) {
-                Some(true) => Box::new(LatePort::new(uri, pool.clone(), port.mtu)?),
+                Some(true) => Box::new(PendingPort::new(uri, pool.clone(), port.mtu)?),
                 _ => open_port(&uri, &pool)?,
             };
             let settings =

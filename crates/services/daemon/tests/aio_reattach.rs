@@ -11,8 +11,8 @@ use barewire_client::aio::{
 use barewire_client::{Client, ClientConfig, CloseReason, ConnectOptions, Event, Geometry, SendError};
 use barewire_daemon::Daemon;
 use barewire_engine::counters_path;
-use common::other::Other;
-use common::{Dir, PATIENCE, config, message_of, number_of, to};
+use common::child_daemon::ChildDaemon;
+use common::{Folder, PATIENCE, config, message_of, number_of, to};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -204,13 +204,13 @@ async fn outlives(here: &Daemon, socket: &Path, mut goes: impl FnMut(), mut come
 
 #[test]
 fn a_daemon_that_is_killed_under_load_takes_no_message_along_without_a_word() {
-    let dir = Dir::new();
-    let here = start(&dir.0, 2);
+    let dir = Folder::new("daemon");
+    let here = start(dir.path(), 2);
     let name = format!("aio-reattach-{}", std::process::id());
-    let other = std::cell::RefCell::new(Some(Other::start(&dir.0, &name)));
+    let other = std::cell::RefCell::new(Some(ChildDaemon::start(dir.path(), &name)));
     let goes = || other.borrow_mut().take().unwrap().kill();
-    let comes = || *other.borrow_mut() = Some(Other::start(&dir.0, &name));
-    run(outlives(&here, &dir.0.join("1.sock"), goes, comes));
+    let comes = || *other.borrow_mut() = Some(ChildDaemon::start(dir.path(), &name));
+    run(outlives(&here, &dir.file("1.sock"), goes, comes));
     drop(other);
     here.stop().unwrap();
     let _ = std::fs::remove_file(counters_path(&name).unwrap());
@@ -218,12 +218,12 @@ fn a_daemon_that_is_killed_under_load_takes_no_message_along_without_a_word() {
 
 #[test]
 fn a_daemon_that_is_stopped_under_load_takes_no_message_along_without_a_word() {
-    let dir = Dir::new();
-    let here = start(&dir.0, 2);
-    let there = std::cell::RefCell::new(Some(start(&dir.0, 1)));
+    let dir = Folder::new("daemon");
+    let here = start(dir.path(), 2);
+    let there = std::cell::RefCell::new(Some(start(dir.path(), 1)));
     let goes = || there.borrow_mut().take().unwrap().stop().unwrap();
-    let comes = || *there.borrow_mut() = Some(start(&dir.0, 1));
-    run(outlives(&here, &dir.0.join("1.sock"), goes, comes));
+    let comes = || *there.borrow_mut() = Some(start(dir.path(), 1));
+    run(outlives(&here, &dir.file("1.sock"), goes, comes));
     drop(there);
     here.stop().unwrap();
 }
@@ -231,9 +231,9 @@ fn a_daemon_that_is_stopped_under_load_takes_no_message_along_without_a_word() {
 /// What is asked for while there is no daemon is done by the next one.
 #[test]
 fn who_asks_while_there_is_no_daemon_waits_for_the_next_one() {
-    let dir = Dir::new();
-    let here = start(&dir.0, 2);
-    let there = start(&dir.0, 1);
+    let dir = Folder::new("daemon");
+    let here = start(dir.path(), 2);
+    let there = start(dir.path(), 1);
     run(async {
         let server = attach(here.socket(), "server", false).await;
         let listener = server.listen(UDP_PORT).await.unwrap();
@@ -283,7 +283,7 @@ fn who_asks_while_there_is_no_daemon_waits_for_the_next_one() {
         assert!(tokio::time::timeout(wait, &mut connecting).await.is_err(), "there is no daemon");
         assert!(tokio::time::timeout(wait, &mut listening).await.is_err(), "there is no daemon");
 
-        let there = start(&dir.0, 1);
+        let there = start(dir.path(), 1);
         assert_eq!(client.daemon_event().await, Some(DaemonEvent::Back));
         assert_eq!(listening.await.unwrap().unwrap(), OWN_PORT);
         assert!(connecting.await.unwrap().unwrap());
@@ -295,7 +295,7 @@ fn who_asks_while_there_is_no_daemon_waits_for_the_next_one() {
         // The last handle goes while there is no daemon: nothing looks for one any more.
         accepting.abort();
         drop((client, caller));
-        let there = start(&dir.0, 1);
+        let there = start(dir.path(), 1);
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(common::counter(&there, "applications.count"), 0);
         drop(server);
@@ -307,8 +307,8 @@ fn who_asks_while_there_is_no_daemon_waits_for_the_next_one() {
 /// A client is taken over as it is, without a daemon as well.
 #[test]
 fn a_client_that_has_lost_its_daemon_is_taken_over_and_finds_the_next_one() {
-    let dir = Dir::new();
-    let there = start(&dir.0, 1);
+    let dir = Folder::new("daemon");
+    let there = start(dir.path(), 1);
     let steady =
         ClientConfig { socket: there.socket().to_owned(), reattach: true, ..ClientConfig::new("steady") };
     let mut client = Client::attach_with(&steady).unwrap();
@@ -317,7 +317,7 @@ fn a_client_that_has_lost_its_daemon_is_taken_over_and_finds_the_next_one() {
     run(async {
         let client = AsyncClient::from_client(client).unwrap();
         assert!(client.is_detached());
-        let there = start(&dir.0, 1);
+        let there = start(dir.path(), 1);
         let back = tokio::time::timeout(PATIENCE, client.daemon_event()).await;
         assert_eq!(back.unwrap(), Some(DaemonEvent::Back));
         assert!(!client.is_detached());
@@ -330,8 +330,8 @@ fn a_client_that_has_lost_its_daemon_is_taken_over_and_finds_the_next_one() {
 #[test]
 fn who_waits_for_memory_learns_that_the_flow_or_the_daemon_is_gone() {
     for reattach in [false, true] {
-        let dir = Dir::new();
-        let (here, there) = (start(&dir.0, 2), start(&dir.0, 1));
+        let dir = Folder::new("daemon");
+        let (here, there) = (start(dir.path(), 2), start(dir.path(), 1));
         run(async {
             let server = attach(here.socket(), "server", false).await;
             let listener = server.listen(UDP_PORT).await.unwrap();

@@ -23,16 +23,16 @@ fn accepted_on(server: &mut barewire_client::Client, token: u64) -> FlowId {
 
 #[test]
 fn the_answer_to_an_attempt_that_was_given_up_is_not_taken_for_the_next_ones() {
-    let dir = Dir::new();
-    let port = format!("mem:{}", dir.0.display());
-    let a = Daemon::start(&config(&dir.0, &port, 1)).unwrap();
+    let dir = Folder::new("daemon");
+    let port = format!("mem:{}", dir.path().display());
+    let a = Daemon::start(&config(dir.path(), &port, 1)).unwrap();
     let mut client = attach(&a, "client");
     // Nobody is there yet: the attempt goes on in the daemon.
     for _ in 0..3 {
         let answer = client.connect_wait(to(2, 888), &ConnectOptions::default(), Duration::from_millis(50));
         assert!(matches!(answer, Err(ConnectWaitError::TimedOut)), "{answer:?}");
     }
-    let b = Daemon::start(&config(&dir.0, &port, 2)).unwrap();
+    let b = Daemon::start(&config(dir.path(), &port, 2)).unwrap();
     let mut server = attach(&b, "server");
     server.listen_wait(888, 888, PATIENCE).unwrap();
     server.listen_wait(889, 889, PATIENCE).unwrap();
@@ -110,9 +110,9 @@ fn a_message_to_a_flow_that_is_gone_is_refused() {
 
 #[test]
 fn what_an_embedded_endpoint_can_never_hold_is_too_large() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let mut endpoint =
-        Embedded::open(&EmbeddedConfig::new(&format!("mem:{}", dir.0.display()), v4(1))).unwrap();
+        Embedded::open(&EmbeddedConfig::new(&format!("mem:{}", dir.path().display()), v4(1))).unwrap();
     assert_eq!(endpoint.reserve(20 << 20).unwrap_err(), SendError::TooLarge);
     assert_eq!(endpoint.reserve((16 << 20) + 1).unwrap_err(), SendError::TooLarge);
     let all = endpoint.reserve(16 << 20).unwrap();
@@ -339,9 +339,9 @@ fn a_listener_that_was_given_up_is_not_there() {
 
 #[test]
 fn an_embedded_sender_hears_when_its_flow_may_go_on() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let open = |host| {
-        let mut config = EmbeddedConfig::new(&format!("mem:{}", dir.0.display()), v4(host));
+        let mut config = EmbeddedConfig::new(&format!("mem:{}", dir.path().display()), v4(host));
         (config.send_bytes, config.recv_bytes) = (1 << 20, 1 << 20);
         // One flow that is not read leaves the receiver's memory to the other.
         config.transport.recv_window_bytes = 128 << 10;

@@ -63,8 +63,8 @@ fn more_engines_than_queues_are_refused_in_words() {
         return;
     }
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..TwoHostsConfig::default() }).unwrap();
-    let dir = Dir::new();
-    let mut config = config(&dir.0, &format!("xdp:{}", hosts.eth_a.name), 1);
+    let dir = Folder::new("daemon");
+    let mut config = config(dir.path(), &format!("xdp:{}", hosts.eth_a.name), 1);
     config.engines = 2;
     let why = match hosts.ns_a.enter(|| Daemon::start(&config)).unwrap() {
         Ok(_) => panic!("one queue for two engines"),
@@ -78,10 +78,10 @@ fn all_arrive(shape: &Shape) {
     let Shape { engines, mtu, vlan, len, port } = *shape;
     let link = LinkConfig { mtu: u32::from(mtu), queues: u32::from(engines), ..LinkConfig::default() };
     let hosts = TwoHosts::create(&TwoHostsConfig { label: None, link, ..TwoHostsConfig::default() }).unwrap();
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let start = |host: u8| {
         let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
-        let mut config = config(&dir.0, &port(host, &eth.name), host);
+        let mut config = config(dir.path(), &port(host, &eth.name), host);
         config.interface.ipv4 = vec![(eth.v4, 24)];
         config.engines = engines;
         (config.interface.vlan, config.interface.mtu) = (vlan, mtu);

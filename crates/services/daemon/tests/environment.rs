@@ -143,7 +143,7 @@ fn an_interface_is_shared_with_the_kernel() {
         if !is_able() {
             return;
         }
-        let dir = Dir::new();
+        let dir = Folder::new("daemon");
         let [ours, other] = [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()];
         VethPair::create(&ours, "eth0", &other, "eth0", &LinkConfig::default()).unwrap();
         for (namespace, address) in [(&ours, "10.77.0.1/24"), (&other, "10.77.0.2/24")] {
@@ -152,7 +152,7 @@ fn an_interface_is_shared_with_the_kernel() {
             assert!(namespace.enter(ip).unwrap().success());
         }
         let listener = ours.enter(|| TcpListener::bind("10.77.0.1:22")).unwrap().unwrap();
-        let config = config(&dir.0, &format!("{scheme}:eth0"), 1);
+        let config = config(dir.path(), &format!("{scheme}:eth0"), 1);
         let daemon = ours.enter(|| Daemon::start(&config)).unwrap().unwrap();
         let to = "10.77.0.1:22".parse().unwrap();
         let operator = other.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))).unwrap();

@@ -26,41 +26,41 @@ fn at(net: u8, n: u8) -> SocketAddr {
     (host(net, n), UDP_PORT).into()
 }
 
-fn cable(dir: &Dir, net: u8) -> String {
-    format!("mem:{}-{net}", dir.0.display())
+fn cable(dir: &Folder, net: u8) -> String {
+    format!("mem:{}-{net}", dir.path().display())
 }
 
 /// A cable whose ends may be plugged in again: of host `n`, who is 1 or 2.
-fn socket(dir: &Dir, net: u8, n: u8) -> String {
-    let end = |n: u8| format!("{}/{net}-{n}.port", dir.0.display());
+fn socket(dir: &Folder, net: u8, n: u8) -> String {
+    let end = |n: u8| format!("{}/{net}-{n}.port", dir.path().display());
     format!("unix:{},{}", end(n), end(3 - n))
 }
 
-fn named(dir: &Dir, port: &str, address: Ipv4Addr) -> Config {
+fn named(dir: &Folder, port: &str, address: Ipv4Addr) -> Config {
     let mut config = Config::new(port, address, 24);
-    config.name = format!("{}-{address}", dir.0.file_name().unwrap().to_string_lossy());
-    config.socket = dir.0.join(format!("{address}.sock"));
+    config.name = format!("{}-{address}", dir.path().file_name().unwrap().to_string_lossy());
+    config.socket = dir.file(format!("{address}.sock"));
     config
 }
 
 /// Host 2 of a network.
-fn end(dir: &Dir, net: u8) -> Daemon {
+fn end(dir: &Folder, net: u8) -> Daemon {
     Daemon::start(&named(dir, &cable(dir, net), host(net, 2))).unwrap()
 }
 
 /// The same at a cable that may be plugged in again.
-fn socket_end(dir: &Dir, net: u8) -> Daemon {
+fn socket_end(dir: &Folder, net: u8) -> Daemon {
     Daemon::start(&named(dir, &socket(dir, net, 2), host(net, 2))).unwrap()
 }
 
-fn between_sockets(dir: &Dir) -> Config {
+fn between_sockets(dir: &Folder) -> Config {
     let mut config = named(dir, &socket(dir, 1, 1), host(1, 1));
     config.ports = vec![PortSettings::new(&socket(dir, 2, 1), host(2, 1), 24)];
     config
 }
 
 /// The one with two ports, host 1 of networks 1 and 2, as a configuration.
-fn between(dir: &Dir) -> Config {
+fn between(dir: &Folder) -> Config {
     let mut config = named(dir, &cable(dir, 1), host(1, 1));
     config.ports = vec![PortSettings::new(&cable(dir, 2), host(2, 1), 24)];
     config
@@ -81,7 +81,7 @@ fn connect_from(
 
 #[test]
 fn messages_go_both_ways_over_both_ports() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let (middle, left, right) = (Daemon::start(&between(&dir)).unwrap(), end(&dir, 1), end(&dir, 2));
     let servers = [&middle, &left, &right].map(|daemon| Server::at(daemon, UDP_PORT));
     let mut client = attach(&middle, "client");
@@ -123,7 +123,7 @@ fn messages_go_both_ways_over_both_ports() {
 
 #[test]
 fn a_daemon_that_sleeps_wakes_for_either_port() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let (middle, left, right) = (Daemon::start(&between(&dir)).unwrap(), end(&dir, 1), end(&dir, 2));
     let _server = Server::at(&middle, UDP_PORT);
     for (net, daemon) in [(1, &left), (2, &right)] {
@@ -147,7 +147,7 @@ fn a_daemon_that_sleeps_wakes_for_either_port() {
 
 #[test]
 fn a_listener_is_on_all_ports_or_on_one() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let (middle, left, right) = (Daemon::start(&between(&dir)).unwrap(), end(&dir, 1), end(&dir, 2));
     let mut one = attach(&middle, "at one address");
     one.listen_on_wait(host(2, 1).into(), UDP_PORT, 0, PATIENCE).unwrap();
@@ -180,7 +180,7 @@ fn a_listener_is_on_all_ports_or_on_one() {
 
 #[test]
 fn a_listener_is_at_its_address_again_after_the_daemon() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let middle = Daemon::start(&between_sockets(&dir)).unwrap();
     let (left, right) = (socket_end(&dir, 1), socket_end(&dir, 2));
     let mut config = ClientConfig::new("stays");
@@ -204,7 +204,7 @@ fn a_listener_is_at_its_address_again_after_the_daemon() {
 /// A second listener on the same UDP port is refused, and the first one is where it was, also at the next daemon.
 #[test]
 fn a_listener_that_is_refused_moves_no_other() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let middle = Daemon::start(&between_sockets(&dir)).unwrap();
     let mut config = ClientConfig::new("stays");
     (config.socket, config.reattach) = (middle.socket().to_owned(), true);
@@ -236,7 +236,7 @@ fn a_listener_that_is_refused_moves_no_other() {
 /// A peer that stops reading: its cable fills up with what is sent again and again, and the other port goes on.
 #[test]
 fn a_port_whose_peer_does_not_read_holds_up_nobody_else() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let mut config = between(&dir);
     config.ports[0].port += "?slots=8";
     let (middle, left) = (Daemon::start(&config).unwrap(), end(&dir, 1));
@@ -293,7 +293,7 @@ fn sleeps_most_of_the_time(daemon: &Daemon) {
 
 #[test]
 fn an_engine_whose_only_port_is_full_sleeps() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let middle = Daemon::start(&named(&dir, &format!("{}?slots=8", cable(&dir, 2)), host(2, 1))).unwrap();
     let mut right = Embedded::open(&EmbeddedConfig::new(&cable(&dir, 2), host(2, 2))).unwrap();
     right.listen(UDP_PORT, 0).unwrap();
@@ -305,7 +305,7 @@ fn an_engine_whose_only_port_is_full_sleeps() {
 /// The daemon at one cable's end goes and comes back: that wire is cut, and the other is not.
 #[test]
 fn a_wire_that_is_cut_is_no_matter_of_the_others() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let middle = Daemon::start(&between_sockets(&dir)).unwrap();
     let (left, mut right) = (socket_end(&dir, 1), socket_end(&dir, 2));
     let _server = Server::at(&left, UDP_PORT);
@@ -335,7 +335,7 @@ fn a_wire_that_is_cut_is_no_matter_of_the_others() {
 
 #[test]
 fn the_least_mtu_is_told_and_each_port_has_its_own() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let mut config = between(&dir);
     config.ports[0].mtu = 900;
     let (middle, left, right) = (Daemon::start(&config).unwrap(), end(&dir, 1), end(&dir, 2));
@@ -356,7 +356,7 @@ fn the_least_mtu_is_told_and_each_port_has_its_own() {
 
 #[test]
 fn rdma_is_on_the_first_port() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let mut config = between(&dir);
     config.rdma.enabled = true;
     let middle = Daemon::start(&config).unwrap();
@@ -379,7 +379,7 @@ fn rdma_is_on_the_first_port() {
 
 #[test]
 fn what_cannot_be_served_together_is_refused() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let refused = |change: &dyn Fn(&mut Config)| {
         let mut config = between(&dir);
         change(&mut config);

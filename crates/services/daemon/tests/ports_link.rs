@@ -27,13 +27,13 @@ struct Rig {
     middle: Daemon,
     ends: [Daemon; 2],
     namespaces: [Namespace; 3],
-    _dir: Dir,
+    _dir: Folder,
 }
 
-fn start(dir: &Dir, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<PortSettings>) -> Daemon {
+fn start(dir: &Folder, at: &Namespace, port: &str, address: Ipv4Addr, ports: Vec<PortSettings>) -> Daemon {
     let mut config = Config::new(port, address, 24);
-    config.name = format!("{}-{address}", dir.0.file_name().unwrap().to_string_lossy());
-    config.socket = dir.0.join(format!("{address}.sock"));
+    config.name = format!("{}-{address}", dir.path().file_name().unwrap().to_string_lossy());
+    config.socket = dir.file(format!("{address}.sock"));
     config.ports = ports;
     at.enter(|| Daemon::start(&config)).unwrap().unwrap()
 }
@@ -46,7 +46,7 @@ impl Rig {
     /// With something done to the interfaces before the daemon starts that has two.
     fn with(scheme: &str, before: impl FnOnce(&Namespace)) -> Option<Rig> {
         have(Needs::Root, is_root_capable())?;
-        let dir = Dir::new();
+        let dir = Folder::new("daemon");
         let namespaces = [(); 3].map(|()| Namespace::anonymous().unwrap());
         let [middle, left, right] = &namespaces;
         wire(middle, "eth0", left);

@@ -155,7 +155,7 @@ fn a_daemon_without_rdma_says_so() {
     let mut config = ContextConfig::new("none");
     config.socket = pair.a.socket().to_owned();
     assert!(matches!(Context::open_with(&config), Err(AttachError::NoRdma)));
-    let mut several = common::config(&Dir::new().0, "packet:lo", 1);
+    let mut several = common::config(Folder::new("daemon").path(), "packet:lo", 1);
     (several.engines, several.rdma.enabled) = (2, true);
     // Refused before anything is opened that needs rights.
     let refused = barewire_daemon::Daemon::start(&several).err().map(|e| e.to_string()).unwrap_or_default();

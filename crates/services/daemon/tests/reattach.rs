@@ -7,7 +7,7 @@ use barewire_client::security::{Peer, PrivateKey, REKEY_MIN, Security};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Inbound, SendError};
 use barewire_daemon::{Config, Daemon};
 use barewire_engine::{counters_path, now};
-use common::other::Other;
+use common::child_daemon::ChildDaemon;
 use common::*;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
@@ -247,13 +247,13 @@ fn ports(dir: &Path, ours: u8, theirs: u8) -> String {
 
 #[test]
 fn a_daemon_that_is_killed_under_load_takes_no_message_along_without_a_word() {
-    let dir = Dir::new();
-    let here = Daemon::start(&config(&dir.0, &ports(&dir.0, 2, 1), 2)).unwrap();
+    let dir = Folder::new("daemon");
+    let here = Daemon::start(&config(dir.path(), &ports(dir.path(), 2, 1), 2)).unwrap();
     let name = format!("reattach-{}", std::process::id());
-    let other = std::cell::RefCell::new(Some(Other::start(&dir.0, &name)));
+    let other = std::cell::RefCell::new(Some(ChildDaemon::start(dir.path(), &name)));
     let goes = || other.borrow_mut().take().unwrap().kill();
-    let comes = || *other.borrow_mut() = Some(Other::start(&dir.0, &name));
-    outlives(&here, &dir.0.join("1.sock"), goes, comes);
+    let comes = || *other.borrow_mut() = Some(ChildDaemon::start(dir.path(), &name));
+    outlives(&here, &dir.file("1.sock"), goes, comes);
     drop(other);
     here.stop().unwrap();
     let _ = std::fs::remove_file(counters_path(&name).unwrap());
@@ -272,9 +272,9 @@ fn encrypts(config: &mut Config, host: u8) {
 
 #[test]
 fn keys_change_and_the_daemon_is_stopped_under_load() {
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let start = |ours: u8| {
-        let mut config = config(&dir.0, &ports(&dir.0, ours, 3 - ours), ours);
+        let mut config = config(dir.path(), &ports(dir.path(), ours, 3 - ours), ours);
         encrypts(&mut config, ours);
         Daemon::start(&config).unwrap()
     };
@@ -282,7 +282,7 @@ fn keys_change_and_the_daemon_is_stopped_under_load() {
     let there = std::cell::RefCell::new(Some(start(1)));
     let goes = || there.borrow_mut().take().unwrap().stop().unwrap();
     let comes = || *there.borrow_mut() = Some(start(1));
-    outlives(&here, &dir.0.join("1.sock"), goes, comes);
+    outlives(&here, &dir.file("1.sock"), goes, comes);
     let rekeyed = counter(&here, "transport.packets_rx");
     assert!(rekeyed > MESSAGES, "{rekeyed} packets are too few for a change of keys");
     drop(there);
@@ -292,9 +292,9 @@ fn keys_change_and_the_daemon_is_stopped_under_load() {
 /// What came and was not read yet is there when the daemon is not, and when the next one is.
 #[test]
 fn a_message_that_was_not_read_outlives_the_daemon_that_brought_it() {
-    let dir = Dir::new();
-    let here = Daemon::start(&config(&dir.0, &ports(&dir.0, 2, 1), 2)).unwrap();
-    let there = Daemon::start(&config(&dir.0, &ports(&dir.0, 1, 2), 1)).unwrap();
+    let dir = Folder::new("daemon");
+    let here = Daemon::start(&config(dir.path(), &ports(dir.path(), 2, 1), 2)).unwrap();
+    let there = Daemon::start(&config(dir.path(), &ports(dir.path(), 1, 2), 1)).unwrap();
     let mut sender = attach(&here, "sender");
     let steady =
         ClientConfig { socket: there.socket().to_owned(), reattach: true, ..ClientConfig::new("steady") };
@@ -314,7 +314,7 @@ fn a_message_that_was_not_read_outlives_the_daemon_that_brought_it() {
     assert_eq!(client.wait_event(Some(Duration::from_millis(120))).unwrap(), None);
     waker.wake();
     assert_eq!(next_real(&mut client), Event::Woken);
-    let there = Daemon::start(&config(&dir.0, &ports(&dir.0, 1, 2), 1)).unwrap();
+    let there = Daemon::start(&config(dir.path(), &ports(dir.path(), 1, 2), 1)).unwrap();
     assert_eq!(next_real(&mut client), Event::Reattached);
     assert_eq!(next_real(&mut client), Event::Listening { token: 4, udp_port: OWN_PORT });
     assert_eq!(number_of(&client.to_vec(&held)), 1);

@@ -6,7 +6,7 @@ use barewire_base::Duration as Span;
 use barewire_client::{Client, CloseReason, Event, WaitError};
 use barewire_daemon::Daemon;
 use barewire_engine::{counters_path, now};
-use common::other::Other;
+use common::child_daemon::ChildDaemon;
 use common::*;
 use std::path::Path;
 
@@ -29,8 +29,8 @@ fn attach_there(dir: &Path) -> Client {
 
 #[test]
 fn killed_restarted_stopped() {
-    let dir = Dir::new();
-    let path = dir.0.clone();
+    let dir = Folder::new("daemon");
+    let path = dir.path().to_owned();
     let name = format!("restart-{}", std::process::id());
     let page = counters_path(&name).unwrap();
     let mut config = config(&path, &format!("unix:{0}/2.port,{0}/1.port", path.display()), 2);
@@ -42,7 +42,7 @@ fn killed_restarted_stopped() {
     server.listen_wait(888, 0, PATIENCE).unwrap();
 
     // Killed and away: silence tells.
-    let mut other = Other::start(&path, &name);
+    let mut other = ChildDaemon::start(&path, &name);
     let mut client = attach_there(&path);
     let ours = connect(&mut client, to(2, 888));
     let flow = accept(&mut server);
@@ -66,7 +66,7 @@ fn killed_restarted_stopped() {
     drop(client);
 
     // An idle peer, by asking for signs of life.
-    other = Other::start(&path, &name);
+    other = ChildDaemon::start(&path, &name);
     let mut client = attach_there(&path);
     let start = now();
     connect(&mut client, to(2, 888));
@@ -81,7 +81,7 @@ fn killed_restarted_stopped() {
 
     // Killed and started again at the same place, with the dead one's files lying about.
     for round in 0..5 {
-        other = Other::start(&path, &name);
+        other = ChildDaemon::start(&path, &name);
         let mut client = attach_there(&path);
         let ours = connect(&mut client, to(2, 888));
         let flow = accept(&mut server);
@@ -91,7 +91,7 @@ fn killed_restarted_stopped() {
         other.kill();
         assert!(path.join("1.sock").exists(), "who is killed tidies nothing up");
         let start = now();
-        other = Other::start(&path, &name);
+        other = ChildDaemon::start(&path, &name);
         let started = now();
         let mut second = attach_there(&path);
         let attached = now();
@@ -137,7 +137,7 @@ fn killed_restarted_stopped() {
     }
 
     // A clean stop: no silence, no files.
-    other = Other::start(&path, &name);
+    other = ChildDaemon::start(&path, &name);
     let mut client = attach_there(&path);
     connect(&mut client, to(2, 888));
     let flow = accept(&mut server);

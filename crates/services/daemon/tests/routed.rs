@@ -24,8 +24,8 @@ fn ip(at: &Namespace, args: &str) {
 }
 
 /// Host `n` of its own network, with a router.
-fn start(dir: &Dir, at: &Namespace, scheme: &str, n: u8) -> Daemon {
-    let mut config = config(&dir.0, &format!("{scheme}:eth0"), n);
+fn start(dir: &Folder, at: &Namespace, scheme: &str, n: u8) -> Daemon {
+    let mut config = config(dir.path(), &format!("{scheme}:eth0"), n);
     config.interface.gateway4 = Some(Ipv4Addr::new(10, 0, n, 254));
     config.interface.ipv4 = vec![(Ipv4Addr::new(10, 0, n, n), 24)];
     config.interface.ipv6.clear();
@@ -48,7 +48,7 @@ fn goes_on(scheme: &str) {
     if have(Needs::Root, is_root_capable()).is_none() {
         return;
     }
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let [a, router, b] = [(); 3].map(|()| Namespace::anonymous().unwrap());
     VethPair::create(&a, "eth0", &router, "near", &LinkConfig::default()).unwrap();
     VethPair::create(&b, "eth0", &router, "far", &LinkConfig::default()).unwrap();

@@ -89,12 +89,12 @@ fn over_af_xdp_too() {
     if have(Needs::Root, barewire_lab::is_root_capable()).is_none() {
         return;
     }
-    let dir = Dir::new();
+    let dir = Folder::new("daemon");
     let hosts = [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()];
     VethPair::create(&hosts[0], "eth0", &hosts[1], "eth0", &LinkConfig::default()).unwrap();
     let daemons = [1u8, 2].map(|host| {
         hosts[usize::from(host) - 1].set_up("eth0").unwrap();
-        let mut config = config(&dir.0, "xdp:eth0", host);
+        let mut config = config(dir.path(), "xdp:eth0", host);
         secure(&mut config, host, true);
         hosts[usize::from(host) - 1].enter(|| Daemon::start(&config)).unwrap().unwrap()
     });
@@ -186,8 +186,8 @@ fn rdma_obeys_the_rules_for_users() {
 #[test]
 fn rdma_beside_messages_that_have_to_be_encrypted_is_refused_at_start() {
     for wanted in [false, true] {
-        let dir = Dir::new();
-        let mut config = config(&dir.0, &format!("mem:{}", dir.0.display()), 1);
+        let dir = Folder::new("daemon");
+        let mut config = config(dir.path(), &format!("mem:{}", dir.path().display()), 1);
         secure(&mut config, 1, true);
         config.rdma.enabled = true;
         config.rdma.unencrypted = wanted;

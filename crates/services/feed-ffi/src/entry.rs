@@ -34,7 +34,7 @@ pub extern "C" fn bwf_abi_version() -> u32 {
     BWF_ABI_VERSION
 }
 
-/// What a code means. Never null; the text lives for ever.
+/// What a code means. Never null; the text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn bwf_strerror(code: c_int) -> *const c_char {
     error::text_of(code).as_ptr()
@@ -146,7 +146,7 @@ pub extern "C" fn bwf_close(feed: *mut BwfFeed) -> c_int {
 /// Does whatever there is to do now; the callbacks run in here. Never blocks. For programs with a loop of their own; a loop
 /// that does nothing else polls.
 ///
-/// @return How many packets that were, or BWF_ERR_SOURCE when receiving works no longer, BWF_ERR_MODE.
+/// @return How many packets that were, or BWF_ERR_SOURCE when receiving no longer works, BWF_ERR_MODE.
 #[unsafe(no_mangle)]
 pub extern "C" fn bwf_process(feed: *mut BwfFeed) -> c_int {
     guard(|| with(feed, |session, _| Ok(session.process()? as c_int)))

@@ -5,15 +5,15 @@ use crate::table::Miss;
 use barewire_feed_handler::{ConfigError, SourceError};
 use std::ffi::{CStr, c_int};
 
-/// It worked. Of a run or a replay: there is nothing more to come.
+/// Success. Of a run or a replay: there is nothing more to come.
 pub const BWF_OK: c_int = 0;
 /// A run or a replay ended because bwf_stop was called.
 pub const BWF_STOPPED: c_int = 1;
 /// A run ended because its time was over.
 pub const BWF_TIMED_OUT: c_int = 2;
-/// An argument is null or out of its range.
+/// An argument is null or out of range.
 pub const BWF_ERR_INVALID: c_int = -1;
-/// That is no feed handler, or no longer.
+/// Not a feed handler, or already closed.
 pub const BWF_ERR_HANDLE: c_int = -2;
 /// Another thread is inside a call on this handler.
 pub const BWF_ERR_BUSY: c_int = -3;

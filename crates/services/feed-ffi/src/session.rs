@@ -262,7 +262,7 @@ impl<T> Drop for OnThread<T> {
 }
 
 /// What stands beside a slot of the table, outside its lock.
-struct Beside {
+struct SlotState {
     /// The tenant's ticket, with [`ASKED`] once it is to stop; zero while there is no tenant.
     tenant: AtomicUsize,
     /// The thread that is inside a call, by [`here`]; zero when none is.
@@ -275,9 +275,9 @@ struct Beside {
 const ASKED: usize = 1 << (usize::BITS - 1);
 
 static FEEDS: Table<OnThread<Session>> = Table::new();
-static BESIDE: [Beside; SLOTS] =
-    [const { Beside { tenant: AtomicUsize::new(0), inside: AtomicUsize::new(0), waker: OnceLock::new() } };
-        SLOTS];
+static SLOT_STATES: [SlotState; SLOTS] = [const {
+    SlotState { tenant: AtomicUsize::new(0), inside: AtomicUsize::new(0), waker: OnceLock::new() }
+}; SLOTS];
 
 thread_local! {
     static HERE: u8 = const { 0 };
@@ -290,7 +290,7 @@ fn here() -> usize {
 }
 
 /// Says that this thread is inside, for as long as it lives.
-struct Inside(&'static Beside);
+struct Inside(&'static SlotState);
 
 impl Drop for Inside {
     fn drop(&mut self) {
@@ -305,29 +305,29 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    fn beside(self) -> &'static Beside {
-        &BESIDE[slot_of(self.ticket)]
+    fn state(self) -> &'static SlotState {
+        &SLOT_STATES[slot_of(self.ticket)]
     }
 
     #[inline]
     pub(crate) fn is_asked(self) -> bool {
-        self.beside().tenant.load(Acquire) & ASKED != 0
+        self.state().tenant.load(Acquire) & ASKED != 0
     }
 
     /// The stop has been obeyed: the next run is not ended by it.
     fn take(self) {
-        let _ = self.beside().tenant.compare_exchange(self.ticket | ASKED, self.ticket, AcqRel, Relaxed);
+        let _ = self.state().tenant.compare_exchange(self.ticket | ASKED, self.ticket, AcqRel, Relaxed);
     }
 
     fn waker(self) -> Result<Waker, Failure> {
-        self.beside().waker.get().cloned().ok_or_else(|| BWF_ERR_HANDLE.into())
+        self.state().waker.get().cloned().ok_or_else(|| BWF_ERR_HANDLE.into())
     }
 }
 
 /// Takes a handler in.
 pub(crate) fn insert(session: Session) -> Result<usize, Failure> {
     let ticket = FEEDS.insert(OnThread::new(session)).ok_or(BWF_ERR_TOO_MANY)?;
-    let beside = &BESIDE[slot_of(ticket)];
+    let beside = &SLOT_STATES[slot_of(ticket)];
     if beside.waker.get().is_none() {
         match Waker::new() {
             // Whoever was faster made one that is as good.
@@ -350,7 +350,7 @@ pub(crate) fn with<R>(
 ) -> Result<R, Failure> {
     // The pointer's bits are the ticket; it is never followed.
     let ticket = feed.addr();
-    let beside = &BESIDE[slot_of(ticket)];
+    let beside = &SLOT_STATES[slot_of(ticket)];
     let me = here();
     if beside.inside.load(Relaxed) == me {
         let is_tenant = beside.tenant.load(Acquire) & !ASKED == ticket;
@@ -373,7 +373,7 @@ pub(crate) fn close(feed: *mut BwfFeed) -> Result<(), Failure> {
         Err(failure) => return Err(failure),
     };
     let ticket = feed.addr();
-    let tenant = &BESIDE[slot_of(ticket)].tenant;
+    let tenant = &SLOT_STATES[slot_of(ticket)].tenant;
     let gone = FEEDS.remove(ticket).map_err(|miss: Miss| Failure::from(miss))?;
     // Only this tenant's: the slot may be let again.
     let _ = tenant.compare_exchange(ticket, 0, AcqRel, Relaxed);
@@ -389,7 +389,7 @@ pub(crate) fn stop(feed: *mut BwfFeed) -> Result<(), Failure> {
     if ticket & 1 == 0 || ticket & ASKED != 0 {
         return Err(BWF_ERR_HANDLE.into());
     }
-    let beside = &BESIDE[slot_of(ticket)];
+    let beside = &SLOT_STATES[slot_of(ticket)];
     match beside.tenant.compare_exchange(ticket, ticket | ASKED, AcqRel, Acquire) {
         Ok(_) => {
             if let Some(waker) = beside.waker.get() {

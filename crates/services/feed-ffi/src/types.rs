@@ -5,7 +5,7 @@
 
 use std::ffi::{c_char, c_void};
 
-/// A feed handler. What the pointer holds is a ticket and no address: never follow it.
+/// A feed handler. The pointer is a handle, not an address: never dereference it.
 pub struct BwfFeed {
     _opaque: [u8; 0],
 }
@@ -26,13 +26,13 @@ pub const BWF_LABEL_LEN: usize = 64;
 /// Bytes that hold any text of bwf_price_format, its final zero included.
 pub const BWF_PRICE_TEXT_MAX: usize = 32;
 
-/// A price that is not there. Prices are whole numbers of 10^-9.
+/// No price. Prices are whole numbers of 10^-9.
 pub const BWF_NULL_PRICE: i64 = 0x7fff_ffff_ffff_ffff;
-/// A number of orders or a tradeable size that is not there.
+/// No number of orders, or no tradeable size.
 pub const BWF_NULL_I32: i32 = 0x7fff_ffff;
-/// A quantity that is not there.
+/// No quantity.
 pub const BWF_NULL_QUANTITY: i64 = 0x7fff_ffff_ffff_ffff;
-/// A trade id or sequence number that is not there.
+/// No trade id, or no sequence number.
 pub const BWF_NULL_U32: u32 = 0xffff_ffff;
 
 /// Buyers; the highest price is best. An index into the arrays of a book.

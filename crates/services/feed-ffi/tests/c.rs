@@ -8,7 +8,8 @@ use barewire_feed_handler::emulator::{
     CaptureWriter, Emulator, EmulatorConfig, LineFaults, Truth, TruthBook, connections,
 };
 use barewire_sbe::Price9;
-use programs::{Dir, Program, bindings, compile, declared, exported, library};
+use barewire_testing::Folder;
+use programs::{Program, bindings, compile, declared, exported, library};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,13 @@ const AFTER: Duration = Duration::from_millis(1_500);
 
 /// An emulated channel in a capture, with a configuration and the truth.
 struct Rig {
-    dir: Dir,
+    dir: Folder,
     truth: Truth,
 }
 
 impl Rig {
     fn new(label: &str, seed: u64, faults: LineFaults, resets: Vec<Duration>) -> Rig {
-        let dir = Dir::new(label);
+        let dir = Folder::new(label);
         let config = EmulatorConfig {
             seed,
             instruments: 20,

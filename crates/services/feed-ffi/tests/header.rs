@@ -7,7 +7,7 @@ use header::Header;
 
 const HEAD: &str = "\
 /*
- * bwfeed.h: the market-data feed handler (CME MDP 3.0) for C. Generated from the library's source; not to be edited.
+ * bwfeed.h: the market-data feed handler (CME MDP 3.0) for C. Generated from the library's source; do not edit.
  *
  * A handler receives the feed channels of a configuration, or replays captures of them, keeps the books, and calls back:
  *
@@ -20,7 +20,7 @@ const HEAD: &str = "\
  *     bwf_close(feed);
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BWF_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
  * Structures only ever grow at their end. Those that are handed in have their `size` set by the caller, as sizeof says; those
  * that callbacks are given have it set by the library.
@@ -35,7 +35,7 @@ const HEAD: &str = "\
  * Callbacks run inside bwf_process, bwf_run, bwf_replay and the counters' calls. From inside one, calls on the same handler
  * get BWF_ERR_REENTRANT, bwf_stop excepted. They return the usual way: neither by longjmp nor by an exception of C++.
  *
- * Pointers: null, closed and invented handlers are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, closed and invalid handlers are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps the callbacks and their user pointer, and nothing else.
  */
 ";

@@ -260,11 +260,7 @@ impl Reader<'_> {
         }
         let port_node = one("port")?;
         let port: u16 = text_of(port_node).parse().ok().filter(|port| *port != 0).ok_or_else(|| {
-            self.at(
-                port_node,
-                format!("port `{}`", text_of(port_node)),
-                "a number from 1 to 65535 is expected",
-            )
+            self.at(port_node, format!("port `{}`", text_of(port_node)), "expected a number from 1 to 65535")
         })?;
         let ip = if feed == FeedType::Historical {
             // The server's own address; there is no group.

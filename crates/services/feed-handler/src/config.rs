@@ -347,7 +347,7 @@ impl Checker<'_> {
             Ok(given.get_ref().clone())
         };
         let Some(port_a) = &t.port_a else {
-            return Err(self.at(table, "port.port_a", "missing: which port, such as \"xdp:eth0\""));
+            return Err(self.at(table, "port.port_a", "missing: name a port, such as \"xdp:eth0\""));
         };
         let default = PortOptions::new(&uri("port.port_a", port_a)?);
         Ok(PortOptions {

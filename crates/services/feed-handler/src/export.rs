@@ -18,7 +18,7 @@ pub struct CsvExport<B: Write, T: Write> {
     books: B,
     trades: T,
     depth: usize,
-    packet: Where,
+    packet: PacketRef,
     row: Vec<u8>,
     book_rows: u64,
     trade_rows: u64,
@@ -27,16 +27,16 @@ pub struct CsvExport<B: Write, T: Write> {
 
 /// Which packet is being processed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Where {
+pub(crate) struct PacketRef {
     pub(crate) seq_num: u32,
     pub(crate) sending_time_ns: u64,
     pub(crate) stamp: Stamp,
 }
 
-impl Where {
-    pub(crate) fn of(packet: &PacketInfo<'_>) -> Where {
+impl PacketRef {
+    pub(crate) fn of(packet: &PacketInfo<'_>) -> PacketRef {
         let PacketInfo { seq, sending_time_ns, stamp, .. } = *packet;
-        Where { seq_num: seq, sending_time_ns, stamp }
+        PacketRef { seq_num: seq, sending_time_ns, stamp }
     }
 }
 
@@ -85,7 +85,7 @@ impl<B: Write, T: Write> CsvExport<B, T> {
             books,
             trades,
             depth,
-            packet: Where::default(),
+            packet: PacketRef::default(),
             row: Vec::with_capacity(2048),
             book_rows: 0,
             trade_rows: 0,
@@ -117,7 +117,7 @@ impl<B: Write, T: Write> CsvExport<B, T> {
 
     /// Begins a row: the packet, then the instrument.
     fn begin(&mut self, transact_time_ns: u64, instrument: &Instrument) -> io::Result<()> {
-        let Where { seq_num, sending_time_ns, stamp } = self.packet;
+        let PacketRef { seq_num, sending_time_ns, stamp } = self.packet;
         self.row.clear();
         let id = instrument.security_id;
         let source = stamp.source.as_str();
@@ -195,7 +195,7 @@ fn field(row: &mut Vec<u8>, text: &str) {
 
 impl<B: Write, T: Write> Listener for CsvExport<B, T> {
     fn on_packet(&mut self, packet: &PacketInfo<'_>) {
-        self.packet = Where::of(packet);
+        self.packet = PacketRef::of(packet);
     }
 
     fn on_book(&mut self, book: &BookView<'_>) {

@@ -9,7 +9,7 @@
 //! the file. A Parquet file ends with the list of its groups: [`ParquetExport::finish`] writes it, and dropping the export does so
 //! where nobody has.
 
-use crate::export::{EXPORT_DEPTH_MAX, Where, action_word, aggressor_word, cause_word};
+use crate::export::{EXPORT_DEPTH_MAX, PacketRef, action_word, aggressor_word, cause_word};
 use barewire_feed::{BookSide, BookView, Instrument, Listener, NULL_I32, NULL_PRICE, PacketInfo, Trade};
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
@@ -235,7 +235,7 @@ pub struct ParquetExport<B: Write + Send, T: Write + Send> {
     books: Table<B>,
     trades: Table<T>,
     depth: usize,
-    packet: Where,
+    packet: PacketRef,
     failure: Option<io::Error>,
 }
 
@@ -317,7 +317,7 @@ impl<B: Write + Send, T: Write + Send> ParquetExport<B, T> {
             books: Table::new(books, "books", &book_fields(depth), rows).map_err(io::Error::other)?,
             trades: Table::new(trades, "trades", &trade_fields(), rows).map_err(io::Error::other)?,
             depth,
-            packet: Where::default(),
+            packet: PacketRef::default(),
             failure: None,
         })
     }
@@ -386,7 +386,7 @@ impl<B: Write + Send, T: Write + Send> ParquetExport<B, T> {
 }
 
 /// What every row begins with: the packet, then the instrument.
-fn head<'a>(packet: &Where, transact_time_ns: u64, instrument: &'a Instrument) -> [Cell<'a>; 7] {
+fn head<'a>(packet: &PacketRef, transact_time_ns: u64, instrument: &'a Instrument) -> [Cell<'a>; 7] {
     [
         Cell::U32(packet.seq_num),
         Cell::Time(packet.sending_time_ns),
@@ -400,7 +400,7 @@ fn head<'a>(packet: &Where, transact_time_ns: u64, instrument: &'a Instrument) -
 
 impl<B: Write + Send, T: Write + Send> Listener for ParquetExport<B, T> {
     fn on_packet(&mut self, packet: &PacketInfo<'_>) {
-        self.packet = Where::of(packet);
+        self.packet = PacketRef::of(packet);
     }
 
     fn on_book(&mut self, book: &BookView<'_>) {

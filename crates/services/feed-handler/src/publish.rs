@@ -90,9 +90,9 @@ impl FeedCounters {
 }
 
 /// A handler that an engine runs and that is wanted back.
-struct Lent<C>(Rc<RefCell<FeedHandler<C>>>, String);
+struct SharedHandler<C>(Rc<RefCell<FeedHandler<C>>>, String);
 
-impl<C: Consumer> Agent for Lent<C> {
+impl<C: Consumer> Agent for SharedHandler<C> {
     fn name(&self) -> &str {
         &self.1
     }
@@ -145,7 +145,7 @@ impl<C: Consumer + 'static> FeedHandler<C> {
         let mut engine = Engine::with_links(config, links)?;
         let name = engine.name().to_owned();
         let handler = Rc::new(RefCell::new(self));
-        engine.add(Box::new(Lent(Rc::clone(&handler), name)));
+        engine.add(Box::new(SharedHandler(Rc::clone(&handler), name)));
         engine.run(stop);
         drop(engine);
         match Rc::try_unwrap(handler) {

@@ -10,7 +10,8 @@ use barewire_feed_handler::{
 };
 use barewire_frame::{ClockDomain, Pool, PoolConfig};
 use barewire_port::{PcapConfig, PcapPort, PcapReader, Speed};
-use common::{Folder, Keep, channel, emulation, plan};
+use barewire_testing::Folder;
+use common::{Keep, channel, emulation, plan};
 use std::path::Path;
 
 const LONG: Duration = Duration::from_millis(400);

@@ -11,7 +11,8 @@ use barewire_feed_handler::{
 use barewire_frame::{ClockDomain, StampSource};
 use barewire_lab::{Namespace, TwoHosts, TwoHostsConfig};
 use barewire_port::Speed;
-use common::{Folder, Keep, channel, emulation, plan, privileged, sockets};
+use barewire_testing::Folder;
+use common::{Keep, channel, emulation, plan, privileged, sockets};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;

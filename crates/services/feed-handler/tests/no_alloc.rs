@@ -9,8 +9,8 @@ use barewire_feed_handler::emulator::{CaptureWriter, Emitted, Emulator, Emulator
 use barewire_feed_handler::{FeedHandler, FeedType, Input, PortOptions, PortSource, Side};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_port::{PcapConfig, PcapPort, Speed};
-use barewire_testing::{Counting, allocations};
-use common::{Folder, channel, emulation, plan, privileged, sockets};
+use barewire_testing::{Counting, Folder, allocations};
+use common::{channel, emulation, plan, privileged, sockets};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

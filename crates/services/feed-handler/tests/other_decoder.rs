@@ -6,8 +6,8 @@ mod common;
 use barewire_base::{Duration, Instant};
 use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig};
 use barewire_feed_handler::{Found, check};
-use barewire_testing::{Needs, shared, skip};
-use common::{Folder, channel, emulation};
+use barewire_testing::{Folder, Needs, shared, skip};
+use common::{channel, emulation};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,7 +52,7 @@ fn compare(python: &str, data: &Path, folder: &Folder, captures: &[PathBuf]) -> 
         .arg(data.join("schema"));
     let mut messages = 0;
     for (index, capture) in captures.iter().enumerate() {
-        let lines = folder.file(&format!("{index}.jsonl"));
+        let lines = folder.file(format!("{index}.jsonl"));
         messages += ours(capture, &lines);
         command.arg(capture).arg(lines);
     }

@@ -16,7 +16,8 @@ use barewire_feed_handler::{
 };
 use barewire_frame::Stamp;
 use barewire_port::Speed;
-use common::{Folder, channel, emulation, plan, privileged, sockets};
+use barewire_testing::Folder;
+use common::{channel, emulation, plan, privileged, sockets};
 use std::sync::mpsc;
 
 /// Remembers what a book looked like whenever it was shown.

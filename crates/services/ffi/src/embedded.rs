@@ -3,7 +3,6 @@
 //! An endpoint belongs to the thread that opened it: its frames and memory are of that thread. So its table is the thread's own, and a
 //! ticket that another thread shows is nobody's, and so is one in a child of fork(2).
 
-use crate::asks::{Asks, Refused, Translated};
 use crate::boundary::{Failure, get, guard, put, text};
 use crate::entry::connect_arguments;
 use crate::error::{
@@ -12,6 +11,7 @@ use crate::error::{
 };
 use crate::memory::bytes as bytes_of;
 use crate::request::patience;
+use crate::request_state::{Refused, RequestState, Translated};
 use crate::session::event_of;
 use crate::types::{BwAddr, BwConnectOptions, BwEmbedded, BwEvent, BwFlow, BwIdentity, BwMessage, NONE};
 use barewire_client::requests::ReplyTo;
@@ -54,7 +54,7 @@ impl Drop for Own {
 struct Held {
     endpoint: Own,
     messages: HashMap<u32, Inbound>,
-    asks: Asks,
+    requests: RequestState,
 }
 
 thread_local! {
@@ -95,7 +95,7 @@ fn addresses(config: &mut EmbeddedConfig, list: &str) -> Result<(), Failure> {
     let found = networks(list.split(',').map(str::trim)).map_err(|word| {
         Failure::new(
             BW_ERR_INVALID,
-            format!("`{word}` is no address with a network's length, such as 10.0.0.1/24"),
+            format!("`{word}` is not an address with a network's length, such as 10.0.0.1/24"),
         )
     })?;
     for (ip, len) in found {
@@ -131,7 +131,8 @@ fn config_of(config: &Config) -> Result<EmbeddedConfig, Failure> {
 fn open(config: &EmbeddedConfig) -> Result<usize, Failure> {
     let opened = Embedded::open(config).map_err(|e| failed(&e))?;
     let ticket = NEXT.fetch_add(2, std::sync::atomic::Ordering::Relaxed);
-    let held = Held { endpoint: Own(Some(opened)), messages: HashMap::new(), asks: Asks::default() };
+    let held =
+        Held { endpoint: Own(Some(opened)), messages: HashMap::new(), requests: RequestState::default() };
     OPEN.with(|open| open.borrow_mut().insert(ticket, held));
     Ok(ticket)
 }
@@ -165,7 +166,7 @@ pub unsafe extern "C" fn bw_embedded_open(
         match gateway.as_deref().map(str::parse) {
             None => {}
             Some(Ok(ip)) => config.interface.set_gateway(ip),
-            Some(Err(_)) => return Err(Failure::new(BW_ERR_INVALID, "the gateway is no address")),
+            Some(Err(_)) => return Err(Failure::new(BW_ERR_INVALID, "the gateway is not an address")),
         }
         let ticket = open(&config)?;
         // SAFETY: this entry's contract.
@@ -224,7 +225,7 @@ pub extern "C" fn bw_embedded_poll(endpoint: *mut BwEmbedded) -> c_int {
 }
 
 /// A descriptor for an epoll or poll of your own, readable when frames have arrived. Neither read it nor close it. It is another after the
-/// interface was made anew.
+/// interface was created again.
 ///
 /// @return The descriptor, or BW_ERR_INVALID for a port that has none.
 #[unsafe(no_mangle)]
@@ -365,13 +366,13 @@ pub unsafe extern "C" fn bw_embedded_peer(
 /// @return BW_OK; BW_ERR_INVALID, also when they are on already.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_embedded_requests(endpoint: *mut BwEmbedded, unanswered_max: u32) -> c_int {
-    guard(|| with(endpoint, |held| held.asks.turn_on(unanswered_max).map(|()| 0)))
+    guard(|| with(endpoint, |held| held.requests.turn_on(unanswered_max).map(|()| 0)))
 }
 
 /// Sends a request: bw_embedded_poll does. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the
 /// token.
 ///
-/// @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+/// @param timeout_us  Microseconds for the answer, which the server learns. 0: for ever.
 /// @param request     Receives its number, which this endpoint gives to no other.
 /// @return As bw_embedded_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_embedded_requests.
 ///
@@ -393,8 +394,8 @@ pub unsafe extern "C" fn bw_embedded_request(
         // SAFETY: this entry's contract.
         let data = unsafe { bytes_of(data, len) }?;
         let id = with(endpoint, |held| {
-            let Held { endpoint, asks, .. } = held;
-            match asks.request(&mut **endpoint, FlowId::from_raw(flow), data, patience(timeout_us)) {
+            let Held { endpoint, requests, .. } = held;
+            match requests.request(&mut **endpoint, FlowId::from_raw(flow), data, patience(timeout_us)) {
                 Ok((id, _)) => Ok(id),
                 Err(Refused::Message(e)) => Err(e.into()),
                 Err(Refused::Otherwise(failure)) => Err(failure),
@@ -411,7 +412,7 @@ pub unsafe extern "C" fn bw_embedded_request(
 /// @return 1; 0 when it was over already (its event has come, or is the next).
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_embedded_request_cancel(endpoint: *mut BwEmbedded, request: u64) -> c_int {
-    guard(|| with(endpoint, |held| held.asks.cancel(&mut *held.endpoint, request).map(c_int::from)))
+    guard(|| with(endpoint, |held| held.requests.cancel(&mut *held.endpoint, request).map(c_int::from)))
 }
 
 /// Answers a request.
@@ -488,12 +489,12 @@ pub unsafe extern "C" fn bw_embedded_next_event(endpoint: *mut BwEmbedded, event
 impl Held {
     fn next(&mut self) -> Option<BwEvent> {
         loop {
-            let Held { endpoint, asks, .. } = self;
-            if let Some(event) = asks.unanswered(&mut **endpoint) {
+            let Held { endpoint, requests, .. } = self;
+            if let Some(event) = requests.unanswered(&mut **endpoint) {
                 return Some(event);
             }
             let event = endpoint.next_event()?;
-            let found = match asks.translate(&mut **endpoint, event) {
+            let found = match requests.translate(&mut **endpoint, event) {
                 Translated::Event(Event::Message(inbound)) => {
                     Some(self.keep(BwEvent::new(crate::types::BW_EVENT_MESSAGE), inbound))
                 }

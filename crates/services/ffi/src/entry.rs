@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Version of this ABI: grows when something is added, and the library's name changes when something is taken away.
 pub const BW_ABI_VERSION: u32 = 4;
-/// Bytes that hold any text of `bw_addr_format`, its final zero included.
+/// Size of a buffer that holds any text of `bw_addr_format` with its final zero.
 pub const BW_ADDR_TEXT_MAX: usize = 64;
 
 static CLIENTS: Table<Session> = Table::new();
@@ -77,7 +77,7 @@ pub extern "C" fn bw_abi_version() -> u32 {
     BW_ABI_VERSION
 }
 
-/// What a code means. Never null; the text lives for ever.
+/// What a code means. Never null; the text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_strerror(code: c_int) -> *const c_char {
     error::text_of(code).as_ptr()
@@ -164,7 +164,7 @@ unsafe fn attach(
     Ok(0)
 }
 
-/// Ends a client: its flows are reset, its listeners and messages are gone. To have everything sent arrive, call bw_close_wait
+/// Ends a client: its flows are reset, its listeners and messages are gone. To deliver everything sent first, call bw_close_wait
 /// before. Null does nothing.
 ///
 /// @return BW_OK, BW_ERR_HANDLE, BW_ERR_BUSY (also while a thread waits in bw_wait_event: bw_wake ends that).
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn bw_addresses(client: *mut BwClient, addrs: *mut BwAddr,
     })
 }
 
-/// Who is at the other end of a flow, as the daemon has it proven.
+/// The authenticated peer of a flow.
 ///
 /// @param peer  Receives its name and key.
 /// @return 1; 0 when the flow is not encrypted, not open yet, or gone.
@@ -246,7 +246,7 @@ pub unsafe extern "C" fn bw_addr_parse(addr_text: *const c_char, udp_port: u16, 
             _ => {
                 return Err(Failure::new(
                     BW_ERR_INVALID,
-                    format!("`{text}` is no address such as 10.0.0.2:888"),
+                    format!("`{text}` is not an address such as 10.0.0.2:888"),
                 ));
             }
         };
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn bw_addr_format(addr: *const BwAddr, out: *mut c_char, l
     })
 }
 
-/// Asks for connections on a UDP port. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows, and BW_EVENT_ACCEPTED for each
+/// Listens on a UDP port. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows, and BW_EVENT_ACCEPTED for each
 /// connection; all with `token`.
 ///
 /// @return BW_OK, BW_ERR_INVALID for port 0, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
@@ -311,7 +311,7 @@ pub extern "C" fn bw_listen_wait(client: *mut BwClient, udp_port: u16, token: u6
     })
 }
 
-/// Takes no more connections on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
+/// Stops listening on a UDP port; flows that it accepted stay. A client of bw_client_attach_steady without a daemon does not ask
 /// the next one for the port.
 ///
 /// @return BW_OK, BW_ERR_DAEMON_GONE.
@@ -379,8 +379,8 @@ pub unsafe extern "C" fn bw_connect(
     })
 }
 
-/// Connects, and waits for it; events that come meanwhile are kept. An attempt that timed out is given up: a flow that opens
-/// later is ended unseen. Negative time-outs wait for ever, which ends when the daemon's own patience does.
+/// Connects, and waits for it; events that arrive in the meantime are kept. An attempt that timed out is given up: a flow that opens
+/// later is closed unseen. Negative time-outs wait until the daemon itself gives up.
 ///
 /// @param options  How; null: the default.
 /// @param flow     Receives the flow.
@@ -414,7 +414,7 @@ pub unsafe extern "C" fn bw_connect_wait(
 }
 
 /// Gives up the attempts of bw_connect with this token. BW_EVENT_CONNECT_FAILED follows for each, with BW_CONNECT_CANCELLED; a
-/// flow that opens meanwhile is ended unseen.
+/// flow that opens in the meantime is closed unseen.
 ///
 /// @return How many there were; those whose answer is an event already do not count. BW_ERR_HANDLE, BW_ERR_BUSY.
 #[unsafe(no_mangle)]
@@ -423,7 +423,7 @@ pub extern "C" fn bw_cancel(client: *mut BwClient, token: u64) -> c_int {
 }
 
 /// Ends everything in good order, before bw_client_free: listens no more, closes every flow, and waits until the peers have
-/// acknowledged all that was sent and have closed their halves. Events and messages that come meanwhile are thrown away. Negative
+/// acknowledged all that was sent and have closed their halves. Events and messages that arrive in the meantime are discarded. Negative
 /// time-outs wait for ever, which a peer that does not read can make of it.
 ///
 /// @return BW_OK, BW_ERR_TIMED_OUT, BW_ERR_LOST (flows ended before all messages had arrived), BW_ERR_DAEMON_GONE, BW_ERR_BUSY.
@@ -440,7 +440,7 @@ pub extern "C" fn bw_close_wait(client: *mut BwClient, timeout_ms: i32) -> c_int
 
 /// Closes a flow after everything sent on it was acknowledged; BW_EVENT_CLOSED follows.
 ///
-/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that does not exist is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_close(client: *mut BwClient, flow: BwFlow) -> c_int {
     guard(|| {
@@ -451,7 +451,7 @@ pub extern "C" fn bw_close(client: *mut BwClient, flow: BwFlow) -> c_int {
 
 /// Ends a flow at once; BW_EVENT_CLOSED follows.
 ///
-/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that is not there is passed over.
+/// @return BW_OK, BW_ERR_DAEMON_GONE. A flow that does not exist is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_reset(client: *mut BwClient, flow: BwFlow) -> c_int {
     guard(|| {
@@ -483,7 +483,7 @@ pub unsafe extern "C" fn bw_next_event(client: *mut BwClient, event: *mut BwEven
 /// The next thing that happened; waits for it for up to `timeout_ms` (negative: for ever). Lets the daemon see all that was
 /// queued before.
 ///
-/// Other threads may call on the client meanwhile, all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
+/// Other threads may call on the client at the same time: all but a second bw_wait_event, bw_arm, bw_disarm, bw_close_wait and
 /// bw_client_free, which get BW_ERR_BUSY.
 ///
 /// @return 1 with `event` filled in, 0 when the time was over, BW_ERR_INTERRUPTED when a signal's handler ran (call again, or

@@ -4,32 +4,32 @@ use crate::boundary::Failure;
 use barewire_client::{AttachError, CloseWaitError, ConnectFailure, ConnectWaitError, SendError, WaitError};
 use std::ffi::{CStr, c_int};
 
-/// It worked.
+/// Success.
 pub const BW_OK: c_int = 0;
-/// An argument is null or out of its range.
+/// An argument is null or out of range.
 pub const BW_ERR_INVALID: c_int = -1;
-/// That is no client, or no longer.
+/// Not a client, or already freed.
 pub const BW_ERR_HANDLE: c_int = -2;
-/// Another thread is inside a call on this client and takes its time: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
-/// waits in bw_wait_event and the call cannot be made beside it.
+/// Another thread is inside a long call on this client: bw_connect_wait, bw_listen_wait, bw_close_wait; or a thread
+/// waits in bw_wait_event, and this call cannot run at the same time.
 pub const BW_ERR_BUSY: c_int = -3;
 /// Memory or ring is full for now, or the flow has its share of them: take events, and try again after BW_EVENT_WRITABLE.
 pub const BW_ERR_AGAIN: c_int = -4;
 /// The message is above 64 MiB, or larger than the channel's memory.
 pub const BW_ERR_TOO_LARGE: c_int = -5;
-/// No such flow, or no longer.
+/// No such flow, or it has ended.
 pub const BW_ERR_NO_FLOW: c_int = -6;
 /// The flow is closing.
 pub const BW_ERR_CLOSING: c_int = -7;
 /// The daemon is gone, or the client is that of a parent process: free the client, and attach again when the daemon is back.
 pub const BW_ERR_DAEMON_GONE: c_int = -8;
-/// The time-out came first.
+/// Timed out.
 pub const BW_ERR_TIMED_OUT: c_int = -9;
-/// A signal came, and its handler has run.
+/// Interrupted by a signal, whose handler has run.
 pub const BW_ERR_INTERRUPTED: c_int = -10;
 /// The daemon cannot be reached, or does not answer.
 pub const BW_ERR_NO_DAEMON: c_int = -11;
-/// The daemon said no: not permitted, or full.
+/// The daemon refused: not permitted, or full.
 pub const BW_ERR_NOT_ADMITTED: c_int = -12;
 /// Library and daemon are of different releases.
 pub const BW_ERR_PROTOCOL: c_int = -13;
@@ -43,7 +43,7 @@ pub const BW_ERR_TABLE_FULL: c_int = -16;
 pub const BW_ERR_NO_ANSWER: c_int = -17;
 /// The next hop does not answer, or there is no route.
 pub const BW_ERR_UNREACHABLE: c_int = -18;
-/// The connection attempt was given up here.
+/// This side gave up the connection attempt.
 pub const BW_ERR_CANCELLED: c_int = -19;
 /// The process has 1024 clients already, or the client as many unanswered requests as bw_requests was told.
 pub const BW_ERR_TOO_MANY: c_int = -20;
@@ -66,7 +66,7 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BW_ERR_INVALID => c"an argument is null or out of its range",
         BW_ERR_HANDLE => c"that is no client, or no longer",
         BW_ERR_BUSY => c"another thread is inside a call on this client",
-        BW_ERR_AGAIN => c"full for now: take events, and try again when one says writable",
+        BW_ERR_AGAIN => c"full for now: take events, and retry when one says writable",
         BW_ERR_TOO_LARGE => c"the message is too large",
         BW_ERR_NO_FLOW => c"no such flow",
         BW_ERR_CLOSING => c"the flow is closing",

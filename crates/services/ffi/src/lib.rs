@@ -15,7 +15,6 @@
 //! callers always: a pointer that is not null has to point to what the header says, for as long as the call.
 #![warn(missing_docs)]
 
-mod asks;
 mod boundary;
 pub mod embedded;
 pub mod entry;
@@ -23,6 +22,7 @@ pub mod error;
 pub mod memory;
 mod own_engine;
 pub mod request;
+mod request_state;
 mod session;
 mod table;
 pub mod types;

@@ -17,20 +17,20 @@ pub const BW_REQUESTS_MAX: u32 = 65536;
 
 const _: () = assert!(BW_REQUEST_HEAD == HEAD_BYTES);
 
-/// Turns requests on, for both who asks and who answers: messages that are part of one come as BW_EVENT_REQUEST, _RESPONSE,
+/// Turns requests on, for clients and servers alike: messages that are part of one come as BW_EVENT_REQUEST, _RESPONSE,
 /// _FAILURE and _REQUEST_CANCELLED from now on. Other messages come as before.
 ///
 /// @param unanswered_max  How many requests of this client may wait for an answer at a time: 1 to BW_REQUESTS_MAX.
 /// @return BW_OK; BW_ERR_INVALID, also when they are on already.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_requests(client: *mut BwClient, unanswered_max: u32) -> c_int {
-    guard(|| with(client, |s| s.asks.turn_on(unanswered_max).map(|()| 0)))
+    guard(|| with(client, |s| s.requests.turn_on(unanswered_max).map(|()| 0)))
 }
 
 /// Sends a request. One of BW_EVENT_RESPONSE, BW_EVENT_FAILURE and BW_EVENT_UNANSWERED follows, with its number as the token;
 /// when the daemon is gone, BW_ERR_DAEMON_GONE says so of all.
 ///
-/// @param timeout_us  Microseconds for the answer; the server is told. 0: for ever.
+/// @param timeout_us  Microseconds for the answer, which the server learns. 0: for ever.
 /// @param request     Receives its number, which this client gives to no other.
 /// @return As bw_send; BW_ERR_TOO_MANY; BW_ERR_INVALID without bw_requests.
 ///
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn bw_fail(
 pub extern "C" fn bw_sleep_max_ms(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
-            let left = s.asks.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
+            let left = s.requests.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
             Ok(left.and_then(|ms| c_int::try_from(ms).ok()).unwrap_or(c_int::MAX))
         })
     })

@@ -1,9 +1,9 @@
 //! A client and what C needs beside it.
 
-use crate::asks::{Asks, Refused, Translated};
 use crate::boundary::Failure;
 use crate::error::{BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_SYSTEM};
 use crate::own_engine::OwnEngine;
+use crate::request_state::{Refused, RequestState, Translated};
 use crate::types::{self, BwBuf, BwEvent, BwMessage};
 use barewire_client::requests::RequestId;
 use barewire_client::{Client, Event, FlowId, Inbound, SendBuf, SendError, Sleeper, Waker};
@@ -31,7 +31,7 @@ pub(crate) struct Session {
     woken: bool,
     /// Reservations that C holds, by their offset. A `bw_buf` is a name for one, and good for nothing once that is used up.
     reserved: HashMap<u32, SendBuf, BuildHasherDefault<OffsetHasher>>,
-    pub asks: Asks,
+    pub requests: RequestState,
     /// Of a client that outlives its daemon: the messages that C holds, by their offset, so that one of the daemon before is not taken for
     /// another of this one.
     held: Option<HashMap<u32, u64, BuildHasherDefault<OffsetHasher>>>,
@@ -81,7 +81,7 @@ impl Session {
             waiting: false,
             woken: false,
             reserved: HashMap::default(),
-            asks: Asks::default(),
+            requests: RequestState::default(),
             held: is_steady.then(HashMap::default),
             unconfirmed: None,
             _engine: engine,
@@ -118,7 +118,7 @@ impl Session {
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<BwEvent>, Failure> {
         loop {
-            if let Some(event) = self.asks.unanswered(&mut self.client) {
+            if let Some(event) = self.requests.unanswered(&mut self.client) {
                 return Ok(Some(event));
             }
             let Some(event) = self.client.next_event() else {
@@ -231,7 +231,7 @@ impl Session {
                 continue;
             };
             let sleeper = sleeper.clone();
-            let left = [left, self.asks.until_deadline()].into_iter().flatten().min();
+            let left = [left, self.requests.until_deadline()].into_iter().flatten().min();
             if let Some(nap) = self.client.prepare_sleep(left) {
                 self.waiting = true;
                 return Ok(Step::Sleep(sleeper, nap));
@@ -246,11 +246,12 @@ impl Session {
         body: &[u8],
         timeout: Option<Duration>,
     ) -> Result<RequestId, Failure> {
-        let (id, is_next) =
-            self.asks.request(&mut self.client, flow, body, timeout).map_err(|refused| match refused {
+        let (id, is_next) = self.requests.request(&mut self.client, flow, body, timeout).map_err(
+            |refused| match refused {
                 Refused::Message(e) => self.full_or_gone(e),
                 Refused::Otherwise(failure) => failure,
-            })?;
+            },
+        )?;
         // A thread that sleeps does so until the deadline that was the next one.
         if self.waiting && is_next {
             self.wake_sleeper();
@@ -260,7 +261,7 @@ impl Session {
 
     /// Gives a request up. False: it was over.
     pub(crate) fn request_cancel(&mut self, id: u64) -> Result<bool, Failure> {
-        self.asks.cancel(&mut self.client, id)
+        self.requests.cancel(&mut self.client, id)
     }
 
     /// After each call on the client: a thread that sleeps must look again when the call took away what would have woken it.
@@ -312,7 +313,7 @@ impl Session {
 
     #[inline]
     fn in_numbers(&mut self, event: Event) -> Option<BwEvent> {
-        let event = match self.asks.translate(&mut self.client, event) {
+        let event = match self.requests.translate(&mut self.client, event) {
             Translated::Event(event) => event,
             Translated::Message(event, inbound) => return Some(with_message(event, inbound)),
             Translated::Told(event) => return Some(event),

@@ -4,12 +4,12 @@ use barewire_client::{CloseReason, ConnectFailure, PeerIdentity};
 use std::ffi::c_char;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// A channel to the daemon. What the pointer holds is a ticket and no address: never follow it.
+/// A channel to the daemon. The pointer is a handle, not an address: never dereference it.
 pub struct BwClient {
     _opaque: [u8; 0],
 }
 
-/// An endpoint in the program's own thread, without a daemon. What the pointer holds is a ticket and no address: never follow it.
+/// An endpoint in the program's own thread, without a daemon. The pointer is a handle, not an address: never dereference it.
 pub struct BwEmbedded {
     _opaque: [u8; 0],
 }
@@ -86,12 +86,12 @@ pub struct BwConnectOptions {
     pub reserved: [u8; 7],
 }
 
-/// Bytes that hold any peer's name, its final zero included.
+/// Size of a buffer that holds any peer's name with its final zero.
 pub const BW_PEER_NAME_LEN: usize = 17;
 /// Bytes of a public key.
 pub const BW_KEY_LEN: usize = 32;
 
-/// Who is at the other end of an encrypted flow, as the peer has proven it.
+/// The authenticated peer of an encrypted flow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct BwIdentity {
@@ -146,21 +146,21 @@ pub struct BwMessage {
     pub len: u32,
 }
 
-/// A flow asked for is open: `flow`, `token`, `local`, `remote`.
+/// A requested flow is open: `flow`, `token`, `local`, `remote`.
 pub const BW_EVENT_CONNECTED: u32 = 1;
-/// A flow asked for will not open: `token`, `reason` (BW_CONNECT_...).
+/// A requested flow did not open: `token`, `reason` (BW_CONNECT_...).
 pub const BW_EVENT_CONNECT_FAILED: u32 = 2;
 /// A peer connected to a listener: `flow`, `token` of the listener, `local`, `remote`.
 pub const BW_EVENT_ACCEPTED: u32 = 3;
-/// A message is here: `flow`, `message`. Read it, then release it.
+/// A message has arrived: `flow`, `message`. Read it, then release it.
 pub const BW_EVENT_MESSAGE: u32 = 4;
 /// The peer's transport has all of a message that was committed with a token: `flow`, `token`.
 pub const BW_EVENT_DELIVERED: u32 = 5;
 /// The flow ended before a message that was committed with a token had arrived: `flow`, `token`.
 pub const BW_EVENT_UNDELIVERED: u32 = 6;
-/// A listener is there: `token`, `local.port`.
+/// A listener is ready: `token`, `local.port`.
 pub const BW_EVENT_LISTENING: u32 = 7;
-/// A listener is not there, because the port is taken or the user listens on as many as the daemon allows one: `token`,
+/// A listener failed, because the port is taken or the user listens on as many as the daemon allows one: `token`,
 /// `local.port`.
 pub const BW_EVENT_LISTEN_FAILED: u32 = 8;
 /// A flow has ended: `flow`, `reason` (BW_CLOSED_...).
@@ -190,8 +190,8 @@ pub const BW_EVENT_DETACHED: u32 = 17;
 /// The daemon went before it had said what became of a message: `flow`, `token` (what it was committed with, or 0), `reason` (its length in
 /// bytes). bw_unconfirmed has the message until the next event. In the order in which messages were sent.
 pub const BW_EVENT_UNCONFIRMED: u32 = 18;
-/// A daemon is there again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
-/// bw_event_fd is another; messages and buffers of before are no longer good (BW_ERR_INVALID).
+/// A daemon is available again. BW_EVENT_LISTENING or BW_EVENT_LISTEN_FAILED follows for each port that was listened on. The descriptor of
+/// bw_event_fd is another; earlier messages and buffers are no longer valid (BW_ERR_INVALID).
 pub const BW_EVENT_REATTACHED: u32 = 19;
 
 /// The deadline passed. The server was told to stop.
@@ -232,7 +232,7 @@ pub const BW_CONNECT_TABLE_FULL: u32 = 2;
 pub const BW_CONNECT_TIMED_OUT: u32 = 3;
 /// The next hop does not answer, or there is no route.
 pub const BW_CONNECT_UNREACHABLE: u32 = 4;
-/// Given up here.
+/// Given up by this side.
 pub const BW_CONNECT_CANCELLED: u32 = 5;
 /// The other side takes encrypted flows only.
 pub const BW_CONNECT_SECURITY_REQUIRED: u32 = 6;

@@ -12,8 +12,8 @@ use barewire_feed_handler::{
     ChannelPlan, CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Input, Plan, Replay, SocketOptions,
 };
 use barewire_port::Speed;
-use barewire_testing::{Needs, skip_part};
-use rig::{Dir, Program, Rig, bindings, have, library};
+use barewire_testing::{Folder, Needs, skip_part};
+use rig::{Program, Rig, bindings, have, library};
 use std::io::BufWriter;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -449,7 +449,7 @@ fn python_alone() {
     let _turn = turn();
     let python = |r: &&Runner| r.language == "python";
     let Some(runner) = runners().iter().find(python) else { return };
-    let (repository, dir) = (root().join(".."), Dir::new("python"));
+    let (repository, dir) = (root().join(".."), Folder::new("python"));
     let runs = [
         ("test_switch.py", vec![repository.join("programs"), repository.join("tests/p4c")]),
         ("test_runs.py", vec![repository.join("benches/runs")]),
@@ -551,7 +551,7 @@ fn memory_stays() {
 #[test]
 fn the_examples_echo() {
     let _turn = turn();
-    let dir = Dir::new("examples");
+    let dir = Folder::new("examples");
     link_library(dir.path());
     let dir_path = dir.path();
     let found = [

@@ -2,11 +2,12 @@
 
 mod rig;
 
-use rig::{Dir, Program, Rig, bindings, compile, compile_with, declared, exported, library, sanitizers};
+use barewire_testing::Folder;
+use rig::{Program, Rig, bindings, compile, compile_with, declared, exported, library, sanitizers};
 use std::path::PathBuf;
 use std::time::Duration;
 
-fn build(dir: &Dir, source: &str) -> Option<PathBuf> {
+fn build(dir: &Folder, source: &str) -> Option<PathBuf> {
     let link = dir.path().join("libbarewire.so");
     if !link.exists() {
         std::os::unix::fs::symlink(library("libbarewire.so"), link).unwrap();
@@ -102,7 +103,7 @@ fn a_child_has_none_of_its_parents_clients_and_keeps_none_alive() {
 
 #[test]
 fn a_child_leaves_its_parents_own_engine_alone() {
-    let dir = Dir::new("fork-engine");
+    let dir = Folder::new("fork-engine");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let place = format!("embedded:10.0.0.1/24@mem:fork-engine-{}", std::process::id());
     let mut program = Program::start(&program, &dir.path().join("none.sock"), &["forks-embedded", &place]);
@@ -116,7 +117,7 @@ fn a_child_leaves_its_parents_own_engine_alone() {
 
 #[test]
 fn a_child_moves_no_frames_of_its_parents_endpoint() {
-    let dir = Dir::new("fork-thread");
+    let dir = Folder::new("fork-thread");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let (ours, theirs) = (dir.path().join("ours.port"), dir.path().join("theirs.port"));
     let port = format!("unix:{},{}", ours.display(), theirs.display());
@@ -125,7 +126,7 @@ fn a_child_moves_no_frames_of_its_parents_endpoint() {
 }
 
 /// Hosts a and b, the first two of network `net`, on `port`, with keys of their own, each as a file says. Gives the files, and b's key.
-fn two_hosts(dir: &Dir, net: &str, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String) {
+fn two_hosts(dir: &Folder, net: &str, port: impl Fn(&str) -> String) -> ([PathBuf; 2], String) {
     let names = ["a", "b"];
     let keys = names.map(|name| {
         let secret = [name.as_bytes()[0]; 32];
@@ -152,7 +153,7 @@ fn two_hosts(dir: &Dir, net: &str, port: impl Fn(&str) -> String) -> ([PathBuf; 
 
 #[test]
 fn an_endpoint_is_as_its_file_says_encrypted_and_with_requests() {
-    let dir = Dir::new("embedded-files");
+    let dir = Folder::new("embedded-files");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let port = format!("mem:c-embedded-files-{}", std::process::id());
     let ([a, b], key) = two_hosts(&dir, "10.0.0", |_| port.clone());
@@ -162,7 +163,7 @@ fn an_endpoint_is_as_its_file_says_encrypted_and_with_requests() {
 
 #[test]
 fn an_engine_of_ones_own_is_as_its_file_says() {
-    let dir = Dir::new("own-files");
+    let dir = Folder::new("own-files");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let at = |name: &str| dir.path().join(name).display().to_string();
     let port = |own: &str| {
@@ -239,7 +240,7 @@ fn a_daemon_that_stops_ends_every_wait() {
 
 #[test]
 fn a_program_without_a_daemon_has_the_engine_in_its_own_thread() {
-    let dir = Dir::new("embedded");
+    let dir = Folder::new("embedded");
     let Some(program) = build(&dir, "tests/bw_test.c") else { return };
     let port = format!("mem:c-embedded-{}", std::process::id());
     Program::start(&program, &dir.path().join("none.sock"), &["embedded", &port]).succeed();

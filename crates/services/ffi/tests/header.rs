@@ -7,9 +7,9 @@ use header::Header;
 
 const HEAD: &str = "\
 /*
- * barewire.h: the message service for C. Generated from the library's source; not to be edited.
+ * barewire.h: the message service for C. Generated from the library's source; do not edit.
  *
- * A client is a channel to the daemon. It sends messages on flows and says what happened by events:
+ * A client is a channel to the daemon. It sends messages on flows and reports what happens by events:
  *
  *     bw_client *client;
  *     bw_addr addr;
@@ -22,14 +22,14 @@ const HEAD: &str = "\
  *     while (bw_wait_event(client, 1000, &event) == 1) { ... }
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BW_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
- * Threads: calls of several threads on one client pass one another. A thread in bw_wait_event keeps nobody out while it
+ * Threads: several threads may call on one client at the same time. A thread in bw_wait_event does not block others while it
  * sleeps; bw_connect_wait, bw_listen_wait and bw_close_wait do, and then others get BW_ERR_BUSY. Threads that send a lot attach
- * one client each. bw_last_error speaks of the calling thread. A child made by fork() uses none of its parent's clients, which
+ * one client each. bw_last_error is per thread. A child made by fork() uses none of its parent's clients, which
  * are gone there (BW_ERR_DAEMON_GONE): it attaches its own.
  *
- * Full: a send that gets BW_ERR_AGAIN is to be tried again after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
+ * Full: a send that gets BW_ERR_AGAIN must be retried after BW_EVENT_WRITABLE of its flow, which comes when there is room, and when
  * the flow was closed or has ended. bw_wait_event brings that, too.
  *
  * Requests: bw_requests turns them on. bw_request asks with a deadline, bw_respond and bw_fail answer.
@@ -37,7 +37,7 @@ const HEAD: &str = "\
  * Without a daemon: bw_embedded_open runs the engine in the calling thread, and messages are read in place. bw_embedded_open_file takes what
  * a daemon's configuration says: encryption, gateways, limits.
  *
- * Pointers: null, freed and invented clients are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, freed and invalid clients are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them. A bw_buf or bw_message goes back to the client that it came from, once.
  */
 ";

@@ -104,11 +104,11 @@ unsafe fn ipv4(text: *const c_char) -> Option<Ipv4Addr> {
 }
 
 /// Somebody was told that the daemon cannot be reached, and it was not reached since.
-static COMPLAINED: AtomicBool = AtomicBool::new(false);
+static LOGGED: AtomicBool = AtomicBool::new(false);
 
-fn complain(function: &str, what: &dyn std::fmt::Display, hint: Option<String>) {
+fn log_error(function: &str, what: &dyn std::fmt::Display, hint: Option<String>) {
     // Once, for a program that tries again and again.
-    if !COMPLAINED.swap(true, Ordering::Relaxed) {
+    if !LOGGED.swap(true, Ordering::Relaxed) {
         let hint = hint.map_or(String::new(), |h| format!("; {h}"));
         // -1 or null is all that the program gets, so a person is told. Without a standard error nobody is there to read it.
         let _ = writeln!(std::io::stderr(), "{function}: {what}{hint}");
@@ -137,11 +137,11 @@ extern "C" fn at_exit() {
 pub extern "C" fn machnet_init() -> c_int {
     guard(|| match barewire_channel::ControlConn::connect(socket_path_default()) {
         Ok(_) => {
-            COMPLAINED.store(false, Ordering::Relaxed);
+            LOGGED.store(false, Ordering::Relaxed);
             Ok(0)
         }
         Err(e) => {
-            complain("machnet_init", &e, e.hint().map(Into::into));
+            log_error("machnet_init", &e, e.hint().map(Into::into));
             Err(libc::ECONNREFUSED)
         }
     })
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn machnet_bind(_shm_fd: c_int, channel_size: *mut usize) 
 pub extern "C" fn machnet_attach() -> *mut c_void {
     let ticket = guard(|| {
         let channel = Channel::attach().map_err(|e| {
-            complain("machnet_attach", &e, e.hint());
+            log_error("machnet_attach", &e, e.hint());
             libc::ECONNREFUSED
         })?;
         AT_EXIT.call_once(|| {

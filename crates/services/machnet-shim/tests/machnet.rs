@@ -3,7 +3,8 @@
 #[path = "../../ffi/tests/rig/mod.rs"]
 mod rig;
 
-use rig::{Dir, Program, Rig, bindings, compile, exported, library};
+use barewire_testing::Folder;
+use rig::{Program, Rig, bindings, compile, exported, library};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -23,7 +24,7 @@ const SYMBOLS: [&str; 12] = [
     "machnet_sendmsg",
 ];
 
-fn build(dir: &Dir) -> Option<PathBuf> {
+fn build(dir: &Folder) -> Option<PathBuf> {
     // The linker wants the one name, the loader the soname.
     for name in ["libmachnet_shim.so", "libmachnet_shim.so.0"] {
         std::os::unix::fs::symlink(library("libmachnet_shim.so"), dir.path().join(name)).unwrap();

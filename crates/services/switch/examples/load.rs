@@ -30,7 +30,7 @@ fn once(path: &str, least: &mut [u64; STAGES.len()]) {
     done();
     let json = barewire_p4::export::export_compact(&program).map_or(0, |json| json.len());
     done();
-    let prepared = Arc::new(Prepared::soon(Arc::new(program), EngineKind::Native).expect("it compiles"));
+    let prepared = Arc::new(Prepared::deferred(Arc::new(program), EngineKind::Native).expect("it compiles"));
     done();
     let mut harness = Harness::new(Arc::clone(&prepared), TargetConfig::default()).expect("a switch");
     harness.send(1, &[0; 64]);

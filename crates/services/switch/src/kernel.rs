@@ -7,7 +7,7 @@
 mod attach;
 mod groups;
 mod levels;
-mod told;
+mod to_controller;
 
 use crate::control::MeterRate;
 use crate::store::StateWrite;
@@ -590,11 +590,11 @@ impl Kernel {
         let again = self.compiled.shape.again.filter(|_| self.is_at_tc());
         let Some(again) = again.filter(|again| again.mirrors.is_some()) else { return Ok(ran) };
         let words = self.words_at(again.at as usize)?;
-        let cloned = |words: &&Vec<u64>| words.get(maps::again::CLONED as usize) == Some(&1);
+        let cloned = |words: &&Vec<u64>| words.get(maps::recirculate::CLONED as usize) == Some(&1);
         let Some(words) = words.iter().find(cloned) else { return Ok(ran) };
         let word = |word: u32| words.get(word as usize).copied().unwrap_or(0);
-        let request = u64::from(word(maps::again::HEAD) as u32);
-        let kept = [0, 1].map(|at| word(maps::again::KEPT + at));
+        let request = u64::from(word(maps::recirculate::HEAD) as u32);
+        let kept = [0, 1].map(|at| word(maps::recirculate::KEPT + at));
         let clone = self.run_once(bytes, Some((request as u32, kept)))?;
         Ok(Ran::Cloned { clone: Box::new(clone), packet: Box::new(ran) })
     }
@@ -624,7 +624,7 @@ impl Kernel {
                 };
                 let ([a, b], [c, d]) = (halves(one), halves(other));
                 let list = request / barewire_p4_ebpf::SESSIONS;
-                let list = list | (self.epoch << maps::again::EPOCH_SHIFT);
+                let list = list | (self.epoch << maps::recirculate::EPOCH_SHIFT);
                 program.test_run_marked(bytes, mark, [a, b, c, d, list])?
             }
         };

@@ -210,7 +210,7 @@ impl Ports {
         capture: Option<&Path>,
     ) -> Result<(), OpenError> {
         if self.position(number).is_some() {
-            return Err(uri.bad(format!("port {number} is there already")));
+            return Err(uri.bad(format!("port {number} already exists")));
         }
         let port = barewire_engine::open_port(uri, pool)?;
         let text = uri.text().to_owned();
@@ -232,7 +232,7 @@ impl Ports {
     ) -> Result<String, OpenError> {
         let uri = PortUri::new("packet", interface);
         if self.position(number).is_some() {
-            return Err(uri.bad(format!("port {number} is there already")));
+            return Err(uri.bad(format!("port {number} already exists")));
         }
         let (port, uri, why) = barewire_engine::best_port(interface, pool)?;
         self.add_open(number, uri.to_string(), port);

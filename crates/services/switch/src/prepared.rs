@@ -106,7 +106,7 @@ impl Prepared {
 
     /// The same without waiting for the machine code of a large program: until it is there, and for good if it cannot be made,
     /// the interpreter runs the program, with the same vectors and the same state.
-    pub fn soon(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
+    pub fn deferred(program: Arc<Program>, kind: EngineKind) -> Result<Prepared, ControlError> {
         if kind != EngineKind::Native || size(&program) < LARGE {
             return Prepared::new(program, kind);
         }
@@ -127,7 +127,7 @@ impl Prepared {
         self.coming.as_ref().is_some_and(|coming| lock(&coming.state).code.is_none())
     }
 
-    /// Waits until the machine code that [`Prepared::soon`] left to another thread is there, or is known not to come: why not.
+    /// Waits until the machine code that [`Prepared::deferred`] left to another thread is there, or is known not to come: why not.
     ///
     /// # Errors
     /// [`ErrorKind::BadProgram`]: why there is none.

@@ -191,7 +191,7 @@ impl Server {
         &self.stop
     }
 
-    /// Whether an engine has ended by itself.
+    /// Whether an engine has stopped unexpectedly.
     pub fn has_failed(&self) -> bool {
         self.engines.iter().any(EngineHandle::is_finished)
     }

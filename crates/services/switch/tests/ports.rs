@@ -12,9 +12,9 @@ use barewire_switch::datapath::TargetConfig;
 use barewire_switch::plane::Plane;
 use barewire_switch::prepared::EngineKind;
 use barewire_switch::server::{Publisher, Server, ServerConfig, StartError};
-use barewire_testing::{Needs, have};
+use barewire_testing::{Folder, Needs, have};
 use common::*;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -171,22 +171,6 @@ fn a_start_that_fails_leaves_nothing_behind() {
     server.expect("the name is free again").stop().expect("the engine is well");
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("barewire-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn captured(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = PcapReader::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let mut packets = Vec::new();
@@ -200,7 +184,7 @@ fn captured(path: &Path) -> Vec<Vec<u8>> {
 fn captures_hold_what_passed() {
     let folder = Folder::new("captures");
     let name = "captures";
-    let config = ServerConfig { capture: Some(folder.0.clone()), ..config(name, &[1, 2], 256) };
+    let config = ServerConfig { capture: Some(folder.path().to_owned()), ..config(name, &[1, 2], 256) };
     let server = Server::start(config, Some(ready(STAMP_1, EngineKind::Native))).expect("a switch");
     let switch = server.switch();
     // A port that is added later is captured too.
@@ -225,7 +209,7 @@ fn captures_hold_what_passed() {
     assert_eq!(wires[2].next(), injected);
     expected[3].push(injected);
     server.stop().expect("the engine is well");
-    let file = |port: u32, way: &str| folder.0.join(format!("{name}-{port}_{way}.pcap"));
+    let file = |port: u32, way: &str| folder.file(format!("{name}-{port}_{way}.pcap"));
     assert!(captured(&file(1, "in")) == sent);
     assert!(captured(&file(1, "out")).is_empty());
     for port in [2, 3] {
@@ -317,7 +301,7 @@ fn programs_with_shared_state_are_refused_on_several_engines() {
     for json in [STAMP_2, ORDERS] {
         assert_eq!(switch.commit(json).expect_err("shared state").kind, ErrorKind::BadProgram);
     }
-    assert!(switch.table("others").is_ok(), "the old program goes on");
+    assert!(switch.table("others").is_ok(), "the old program keeps running");
     switch.commit(&json(ECMP)).expect("counters are summed");
     server.stop().expect("the engines are well");
 }

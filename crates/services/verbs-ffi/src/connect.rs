@@ -16,7 +16,7 @@ const RESOLVE_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 ///
 /// # Safety
 /// `to` is valid for a read, and its private data for as long as the result lives.
-unsafe fn whom<'a>(to: *const BwvConnectTo) -> Result<ConnectTo<'a>, Failure> {
+unsafe fn target_of<'a>(to: *const BwvConnectTo) -> Result<ConnectTo<'a>, Failure> {
     // SAFETY: this function's contract.
     let to = unsafe { need(to) }?;
     // SAFETY: this function's contract.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn bwv_accept(
 
 /// Refuses a wish.
 ///
-/// @param reason        As in the message: 28 is "the application said no".
+/// @param reason        As in the message: 28 means that the application refused.
 /// @param private_data  Up to 148 bytes for the peer's application; may be null when `private_len` is 0.
 /// @return BWV_OK, BWV_ERR_UNKNOWN when the peer has taken it back, BWV_ERR_PRIVATE_DATA.
 ///
@@ -182,7 +182,7 @@ pub unsafe extern "C" fn bwv_start_connect(
 ) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
-        let to = unsafe { whom(to) }?;
+        let to = unsafe { target_of(to) }?;
         if conn.is_null() {
             return Err(BWV_ERR_INVALID.into());
         }
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn bwv_start_connect(
     })
 }
 
-/// Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that come meanwhile are kept. After
+/// Connects, and waits for it for up to `timeout_ms` (negative: for ever); events that arrive in the meantime are kept. After
 /// BWV_ERR_TIMED_OUT the queue pair is still asking: destroy it.
 ///
 /// @param event  Receives a BWV_EVENT_CONNECTED, with what the peer's application said.
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn bwv_connect(
 ) -> c_int {
     guard(|| {
         // SAFETY: this entry's contract.
-        let to = unsafe { whom(to) }?;
+        let to = unsafe { target_of(to) }?;
         if event.is_null() {
             return Err(BWV_ERR_INVALID.into());
         }
@@ -242,7 +242,7 @@ pub extern "C" fn bwv_start_disconnect(context: *mut BwvContext, conn: BwvConn) 
     })
 }
 
-/// Closes a connection and waits until the peer agrees. One that the peer has closed already is no error.
+/// Closes a connection and waits until the peer agrees. It is not an error when the peer has closed it already.
 ///
 /// @return BWV_OK, BWV_ERR_STATE before it is ready, BWV_ERR_TIMED_OUT, BWV_ERR_DAEMON_GONE.
 #[unsafe(no_mangle)]

@@ -68,7 +68,7 @@ pub extern "C" fn bwv_abi_version() -> u32 {
     BWV_ABI_VERSION
 }
 
-/// What a code means. Never null; the text lives for ever.
+/// What a code means. Never null; the text is static.
 #[unsafe(no_mangle)]
 pub extern "C" fn bwv_strerror(code: c_int) -> *const c_char {
     error::text_of(code).as_ptr()
@@ -183,9 +183,9 @@ pub unsafe extern "C" fn bwv_addr_parse(addr_text: *const c_char, addr: *mut Bwv
     guard(|| {
         // SAFETY: this entry's contract.
         let text = unsafe { text(addr_text) }.ok_or(BWV_ERR_INVALID)?;
-        let ip: IpAddr = text
-            .parse()
-            .map_err(|_| Failure::new(BWV_ERR_INVALID, format!("`{text}` is no address such as 10.0.0.2")))?;
+        let ip: IpAddr = text.parse().map_err(|_| {
+            Failure::new(BWV_ERR_INVALID, format!("`{text}` is not an address such as 10.0.0.2"))
+        })?;
         // SAFETY: this entry's contract.
         unsafe { put(addr, ip.into()) }?;
         Ok(0)

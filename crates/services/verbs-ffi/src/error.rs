@@ -5,17 +5,17 @@ use barewire_channel as channel;
 use barewire_verbs::context::{AttachError, ContextError, NotConnected, Refusal};
 use std::ffi::{CStr, c_int};
 
-/// It worked.
+/// Success.
 pub const BWV_OK: c_int = 0;
-/// An argument is null or out of its range.
+/// An argument is null or out of range.
 pub const BWV_ERR_INVALID: c_int = -1;
-/// That is no context, or no longer.
+/// Not a context, or already closed.
 pub const BWV_ERR_HANDLE: c_int = -2;
 /// Another thread is inside a call on this context.
 pub const BWV_ERR_BUSY_CONTEXT: c_int = -3;
 /// The ring of requests is full: poll, and try again.
 pub const BWV_ERR_AGAIN: c_int = -4;
-/// There is no such object of this context's, or no longer.
+/// The context has no such object, or it has been destroyed.
 pub const BWV_ERR_UNKNOWN: c_int = -5;
 /// Something still uses the object.
 pub const BWV_ERR_IN_USE: c_int = -6;
@@ -43,13 +43,13 @@ pub const BWV_ERR_REJECTED: c_int = -16;
 pub const BWV_ERR_NO_ANSWER: c_int = -17;
 /// The connection has ended.
 pub const BWV_ERR_DISCONNECTED: c_int = -18;
-/// The time-out came first.
+/// Timed out.
 pub const BWV_ERR_TIMED_OUT: c_int = -19;
 /// The daemon is gone: close the context, and open one again when the daemon is back.
 pub const BWV_ERR_DAEMON_GONE: c_int = -20;
 /// The daemon cannot be reached, or does not answer.
 pub const BWV_ERR_NO_DAEMON: c_int = -21;
-/// The daemon said no: not permitted, or full.
+/// The daemon refused: not permitted, or full.
 pub const BWV_ERR_NOT_ADMITTED: c_int = -22;
 /// The daemon does no RDMA.
 pub const BWV_ERR_NO_RDMA: c_int = -23;
@@ -77,8 +77,8 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
         BWV_ERR_HANDLE => c"that is no context, or no longer",
         BWV_ERR_BUSY_CONTEXT => c"another thread is inside a call on this context",
         BWV_ERR_AGAIN => c"the ring of requests is full: poll, and try again",
-        BWV_ERR_UNKNOWN => c"there is no such object, or no longer",
-        BWV_ERR_IN_USE => c"something still uses it",
+        BWV_ERR_UNKNOWN => c"no such object, or it has been destroyed",
+        BWV_ERR_IN_USE => c"it is still in use",
         BWV_ERR_LIMIT => c"the daemon's device is full",
         BWV_ERR_QUOTA => c"this application has as many as the daemon allows it",
         BWV_ERR_QUEUE_FULL => c"the queue is full",

@@ -5,7 +5,7 @@ use crate::error::BWV_ERR_INVALID;
 use std::ffi::{c_int, c_void};
 use std::net::IpAddr;
 
-/// An application's device at the daemon. What the pointer holds is a ticket and no address: never follow it.
+/// An application's device at the daemon. The pointer is a handle, not an address: never dereference it.
 pub struct BwvContext {
     _opaque: [u8; 0],
 }
@@ -112,7 +112,7 @@ pub struct BwvMr {
     pub rkey: u32,
     /// Zero.
     pub reserved: u32,
-    /// The address of its first byte, in requests and for peers. It is no address of this process.
+    /// The address of its first byte, in requests and for peers. It is not an address of this process.
     pub addr: u64,
     /// Its bytes.
     pub len: u64,

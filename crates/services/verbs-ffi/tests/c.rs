@@ -4,7 +4,8 @@
 mod programs;
 
 use barewire_daemon::{Config, Daemon};
-use programs::{Dir, Program, bindings, compile, declared, exported, library};
+use barewire_testing::Folder;
+use programs::{Program, bindings, compile, declared, exported, library};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -12,14 +13,14 @@ use std::path::PathBuf;
 struct Rig {
     a: Option<Daemon>,
     _b: Daemon,
-    dir: Dir,
+    dir: Folder,
 }
 
-fn socket(dir: &Dir, host: u8) -> PathBuf {
+fn socket(dir: &Folder, host: u8) -> PathBuf {
     dir.path().join(format!("{host}.sock"))
 }
 
-fn daemon(dir: &Dir, host: u8, rdma: bool) -> Daemon {
+fn daemon(dir: &Folder, host: u8, rdma: bool) -> Daemon {
     let name = dir.path().file_name().unwrap().to_str().unwrap();
     let mut config = Config::new(&format!("mem:{name}"), Ipv4Addr::new(10, 9, 0, host), 24);
     config.name = format!("{name}-{host}");
@@ -31,7 +32,7 @@ fn daemon(dir: &Dir, host: u8, rdma: bool) -> Daemon {
 
 impl Rig {
     fn start(label: &str) -> Rig {
-        let dir = Dir::new(label);
+        let dir = Folder::new(label);
         Rig { a: Some(daemon(&dir, 1, true)), _b: daemon(&dir, 2, true), dir }
     }
 
@@ -44,7 +45,7 @@ impl Rig {
     }
 }
 
-fn build(dir: &Dir) -> Option<PathBuf> {
+fn build(dir: &Folder) -> Option<PathBuf> {
     let link = dir.path().join("libbwverbs.so");
     if !link.exists() {
         std::os::unix::fs::symlink(library("libbwverbs.so"), link).unwrap();
@@ -98,7 +99,7 @@ fn a_daemon_that_stops_ends_every_wait() {
 
 #[test]
 fn a_daemon_without_rdma_says_so() {
-    let dir = Dir::new("bwv-none");
+    let dir = Folder::new("bwv-none");
     let _daemon = daemon(&dir, 1, false);
     let Some(program) = build(&dir) else { return };
     let output = Program::start(&program, &socket(&dir, 1), &["none"]).succeed();

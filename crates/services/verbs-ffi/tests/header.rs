@@ -7,7 +7,7 @@ use header::Header;
 
 const HEAD: &str = "\
 /*
- * bwverbs.h: RDMA (RoCEv2 reliable connections) through the daemon, for C. Generated from the library's source; not to be edited.
+ * bwverbs.h: RDMA (RoCEv2 reliable connections) through the daemon, for C. Generated from the library's source; do not edit.
  *
  * A context is an application's device at the daemon, in the words of libibverbs and librdmacm:
  *
@@ -28,7 +28,7 @@ const HEAD: &str = "\
  *     bwv_wait_cq(context, cq, 1000, &wc);
  *
  * Results: functions that return int give 0 or a positive number when they worked, and a negative BWV_ERR_... code when not.
- * Codes, kinds and reasons are never given another meaning.
+ * Codes, kinds and reasons never change their meaning.
  *
  * Objects are numbers, checked by the daemon: a wrong one is BWV_ERR_UNKNOWN. Registered memory lies in the channel that
  * application and daemon share; a program does not register memory of its own.
@@ -39,7 +39,7 @@ const HEAD: &str = "\
  * between threads. Several threads open one context each. bwv_last_error speaks of the calling thread. A child made by fork()
  * uses none of its parent's contexts: it opens its own.
  *
- * Pointers: null, closed and invented contexts are told by a code. Other pointers that are not null have to be valid for the
+ * Pointers: null, closed and invalid contexts are reported by a code. Other pointers that are not null have to be valid for the
  * call; the library keeps none of them.
  */
 ";

@@ -2,7 +2,9 @@
 
 use crate::{OpenError, RdmaError};
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Attached, HostSettings, IdleStrategy, PortSettings, RdmaStack, StopFlag, Way, random};
+use barewire_engine::{
+    Attached, HostSettings, IdleStrategy, PeerPath, PortSettings, RdmaStack, StopFlag, random,
+};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_host::Host;
 use barewire_port::Port;
@@ -247,10 +249,10 @@ impl Device {
     /// # Errors
     /// `Unreachable`; `TimedOut`; see [`wait`](Self::wait).
     pub fn resolve(&mut self, peer: IpAddr, timeout: Duration) -> Result<PathId, RdmaError> {
-        self.wait(timeout, |device| match device.stack.way(device.now, peer, None) {
-            Way::Ready(path) => Ok(Some(path)),
-            Way::Pending => Ok(None),
-            Way::Unreachable => Err(RdmaError::Unreachable(peer)),
+        self.wait(timeout, |device| match device.stack.peer_path(device.now, peer, None) {
+            PeerPath::Ready(path) => Ok(Some(path)),
+            PeerPath::Pending => Ok(None),
+            PeerPath::Unreachable => Err(RdmaError::Unreachable(peer)),
         })
     }
 

@@ -92,7 +92,7 @@ fn rej(reason: roce::RejReason) -> String {
         4 => "time-out",
         8 => "nobody listens on that service id or port",
         10 => "it still knows an old connection of this queue pair",
-        28 => "its application said no",
+        28 => "its application refused the connection",
         _ => return format!("reason {}", reason.0),
     };
     format!("{words} (reason {})", reason.0)

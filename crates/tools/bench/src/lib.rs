@@ -18,6 +18,7 @@ mod histograms;
 mod interrupt;
 pub mod kernel;
 pub mod messages;
+pub mod names;
 #[cfg(test)]
 mod patience;
 pub mod port;
@@ -34,8 +35,7 @@ pub mod search;
 mod simulated;
 pub mod stream;
 pub mod switch;
-mod when;
-pub mod words;
+mod wall_clock;
 
 pub use awake::KeepAwake;
 pub use control::Control;
@@ -54,4 +54,4 @@ pub use messages::{
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};
 pub use simulated::{FramesRow, SimulatedRow};
-pub use when::When;
+pub use wall_clock::WallTime;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum ResultsError {
     /// A row is no JSON object.
-    #[error("a row is no JSON object: {0}")]
+    #[error("a row is not a JSON object: {0}")]
     MsgRow(#[from] serde_json::Error),
     /// A histogram of another process is none.
     #[error("a histogram: {0}")]

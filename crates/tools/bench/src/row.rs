@@ -11,7 +11,7 @@
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
 use crate::rounds::{Together, median, once_each};
-use crate::when::When;
+use crate::wall_clock::WallTime;
 use barewire_measure::{ContentionReport, Histogram};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
@@ -286,7 +286,7 @@ pub struct Measured {
     /// Why the run is void, if it is.
     pub void: Option<String>,
     /// When it measured.
-    pub when: Option<When>,
+    pub when: Option<WallTime>,
 }
 
 impl Measured {
@@ -338,7 +338,7 @@ pub struct Run {
     /// Why the run is void, if it is.
     pub void: Option<String>,
     /// When it measured.
-    pub when: Option<When>,
+    pub when: Option<WallTime>,
 }
 
 /// Everything that is known about one subject.
@@ -588,7 +588,7 @@ struct Told {
 struct RunTold {
     contended: bool,
     void: Option<String>,
-    measured: Option<When>,
+    measured: Option<WallTime>,
 }
 
 /// The inverse of [`json_of`].

@@ -4,12 +4,12 @@
 //! is printed once, with its causes and a hint, and decides the exit code: [`failure`].
 #![forbid(unsafe_code)]
 
+mod address;
 mod args;
 mod console;
 #[cfg(test)]
 mod documented;
 mod failure;
-mod place;
 mod screen;
 mod signals;
 mod verb;

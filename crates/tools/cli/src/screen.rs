@@ -93,5 +93,5 @@ pub fn check(hint: &str) -> anyhow::Result<()> {
     if io::stdout().is_terminal() {
         return Ok(());
     }
-    Err(Failure::new(Code::Unfit, "--live draws on a terminal, and the output is none").hint(hint).into())
+    Err(Failure::new(Code::Unfit, "--live needs a terminal, and the output is not one").hint(hint).into())
 }

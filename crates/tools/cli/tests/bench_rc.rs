@@ -44,7 +44,7 @@ fn slips_end_with_code_2_and_the_nearest_word() {
     for (args, near) in [
         (&["--over", "men"][..], "did you mean `mem`?"),
         (&["--baseline", "kernel_tcp"], "did you mean `kernel-tcp`?"),
-        (&["-c", "10.0.0.1", "--window", "1,2"], "one `--window` at a time"),
+        (&["-c", "10.0.0.1", "--window", "1,2"], "give one `--window`"),
         (&["-s"], "--address"),
         (&["-s", "--over", "mem"], "cannot be used with"),
         (&["--threads", "0"], "--threads 0"),

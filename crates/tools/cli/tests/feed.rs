@@ -2,33 +2,17 @@
 
 mod common;
 
+use barewire_testing::Folder;
 use common::run;
 use serde_json::Value;
-use std::path::PathBuf;
 
-/// A folder of this test's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("barewire-feed-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The path of a file, as an argument.
+fn file(folder: &Folder, name: &str) -> String {
+    folder.file(name).display().to_string()
 }
 
 fn emulate(folder: &Folder, more: &[&str]) -> (String, String) {
-    let (capture, truth) = (folder.file("market.pcap"), folder.file("truth.jsonl"));
+    let (capture, truth) = (file(folder, "market.pcap"), file(folder, "truth.jsonl"));
     let args = ["feed", "emulate", "--seconds", "3", "--pcap", &capture, "--truth", &truth];
     let said = run(&[&args[..], more].concat());
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
@@ -40,7 +24,7 @@ fn an_emulated_market_becomes_the_books_it_was() {
     let folder = Folder::new("truth");
     let faults = ["--loss", "0.05", "--duplicate", "0.01", "--reorder", "0.02", "--reset", "1.5"];
     let (capture, truth) = emulate(&folder, &faults);
-    let (books, trades) = (folder.file("books.csv"), folder.file("trades.csv"));
+    let (books, trades) = (file(&folder, "books.csv"), file(&folder, "trades.csv"));
     let replay = run(&[
         "feed", "replay", "--from", &capture, "--truth", &truth, "--json", "--books", &books, "--trades",
         &trades,
@@ -58,7 +42,7 @@ fn an_emulated_market_becomes_the_books_it_was() {
 
     // A truth that is not of these books is not confirmed.
     let text = std::fs::read_to_string(&truth).expect("it was written");
-    let wrong = folder.file("wrong.jsonl");
+    let wrong = file(&folder, "wrong.jsonl");
     std::fs::write(&wrong, text.replacen("\"price_e9\":", "\"price_e9\":1", 1)).expect("there is room");
     let replay = run(&["feed", "replay", "--from", &capture, "--truth", &wrong]);
     assert_eq!(replay.code, Some(1), "{}", replay.err);
@@ -70,7 +54,7 @@ fn weeks_and_definitions_change_and_books_go_into_columns() {
     let folder = Folder::new("weeks");
     let changes = ["--week", "1.2", "--definition-changes-per-s", "20", "--loss", "0.01"];
     let (capture, truth) = emulate(&folder, &changes);
-    let (books, trades) = (folder.file("books.parquet"), folder.file("trades.parquet"));
+    let (books, trades) = (file(&folder, "books.parquet"), file(&folder, "trades.parquet"));
     let args =
         ["feed", "replay", "--from", &capture, "--truth", &truth, "--books", &books, "--trades", &trades];
     let replay = run(&args);
@@ -115,13 +99,13 @@ fn every_message_of_a_capture_is_decoded() {
     let mut bytes = std::fs::read(&capture).expect("a capture");
     let first_message = 24 + 16 + 14 + 20 + 8 + 12;
     bytes[first_message] = bytes[first_message].wrapping_add(200);
-    let damaged = folder.file("damaged.pcap");
+    let damaged = file(&folder, "damaged.pcap");
     std::fs::write(&damaged, bytes).expect("there is room");
     let check = run(&["feed", "check", &damaged]);
     assert_eq!(check.code, Some(1));
     assert!(check.out.contains("frame 1 FAULTY"), "{}", check.out.lines().next().unwrap_or_default());
 
-    let check = run(&["feed", "check", &folder.file("none.pcap")]);
+    let check = run(&["feed", "check", &file(&folder, "none.pcap")]);
     assert_eq!(check.code, Some(1));
     assert!(check.err.contains("none.pcap"), "{}", check.err);
 }

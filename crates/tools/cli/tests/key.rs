@@ -3,36 +3,15 @@
 #[allow(dead_code, reason = "its processes run beside the test")]
 mod common;
 
+use barewire_testing::Running;
 use common::{barewire, run};
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Stdio};
-
-/// Ended however the test ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A process, when it has said that it is ready.
 fn started(args: &[&str], ready: &str) -> Running {
-    let mut child = Running(barewire(args).stderr(Stdio::piped()).spawn().unwrap());
-    let said = BufReader::new(child.0.stderr.take().unwrap()).lines();
-    let mut all = vec![];
-    for line in said.map_while(Result::ok) {
-        let is_ready = line.contains(ready);
-        all.push(line);
-        if is_ready {
-            return child;
-        }
-    }
-    panic!("{args:?}: {all:?}");
+    Running::start_until(&mut barewire(args), ready)
 }
 
 fn new_key(path: &Path) -> String {
@@ -53,7 +32,7 @@ fn keys_are_made_shown_and_never_told() {
     let private = fs::read_to_string(&path).unwrap().lines().nth(1).unwrap().to_owned();
     assert_ne!(private, public);
     let again = run(&["key", "new", "--out", file]);
-    assert!(again.code == Some(1) && again.err.contains("not written over"), "{}", again.err);
+    assert!(again.code == Some(1) && again.err.contains("never overwritten"), "{}", again.err);
     assert_eq!(run(&["key", "show", file]).out.trim(), public, "it is as it was");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     let open = run(&["key", "show", file]);

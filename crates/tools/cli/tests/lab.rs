@@ -265,7 +265,7 @@ fn a_lab_goes_up_runs_programs_and_goes_down() {
     assert_eq!(up.code, Some(0), "{}", up.err);
     let twice = run(&["lab", "up", &path]);
     assert_eq!(twice.code, Some(1), "{}", twice.err);
-    assert!(twice.err.contains("is there already") && twice.err.contains("hint:"), "{}", twice.err);
+    assert!(twice.err.contains("already exists") && twice.err.contains("hint:"), "{}", twice.err);
     let code = run(&["lab", "exec", "--lab", &name, "h1", "--", "sh", "-c", "exit 7"]);
     assert_eq!(code.code, Some(7), "{}", code.err);
     let nowhere = run(&["lab", "pcap", "--lab", &name, "wan", "/no/such/folder/x.pcap"]);

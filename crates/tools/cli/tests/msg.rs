@@ -5,51 +5,42 @@ mod common;
 
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
 use barewire_daemon::{Config, Daemon};
+use barewire_testing::{Folder, Running};
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Rig {
-    dir: PathBuf,
+    // Ends first: its daemon goes afterwards.
+    echo: Running,
     _daemons: [Daemon; 2],
-    echo: Child,
+    dir: Folder,
 }
 
 impl Rig {
     fn start(label: &str) -> Rig {
-        let dir = std::env::temp_dir().join(format!("barewire-msg-{label}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = Folder::new("msg");
         let daemon = |host| {
             let mut config =
-                Config::new(&format!("mem:{}", dir.display()), Ipv4Addr::new(10, 0, 0, host), 24);
+                Config::new(&format!("mem:{}", dir.path().display()), Ipv4Addr::new(10, 0, 0, host), 24);
             config.name = format!("msg-{label}-{}-{host}", std::process::id());
-            config.socket = dir.join(format!("{host}.sock"));
+            config.socket = dir.file(format!("{host}.sock"));
             Daemon::start(&config).unwrap()
         };
         let daemons = [daemon(1), daemon(2)];
-        let there = dir.join("2.sock");
-        let echo = common::barewire(&["msg", "listen", "888", "--echo", "--socket", there.to_str().unwrap()])
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let there = dir.file("2.sock");
+        let mut echo =
+            common::barewire(&["msg", "listen", "888", "--echo", "--socket", there.to_str().unwrap()]);
+        let echo = Running::start(echo.stderr(Stdio::null()));
         Rig { dir, _daemons: daemons, echo }
     }
 
     fn client(&self) -> Client {
         let mut config = ClientConfig::new("client");
-        config.socket = self.dir.join("1.sock");
+        config.socket = self.dir.file("1.sock");
         Client::attach_with(&config).unwrap()
-    }
-}
-
-impl Drop for Rig {
-    fn drop(&mut self) {
-        let _ = self.echo.kill();
-        let _ = self.echo.wait();
-        let _ = std::fs::remove_dir_all(Path::new(&self.dir));
     }
 }
 
@@ -129,11 +120,11 @@ fn who_never_reads_holds_up_nobody_else_and_a_signal_ends_it() {
             other => panic!("{other:?}"),
         }
     }
-    let pid = rig.echo.id().to_string();
+    let pid = rig.echo.child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let ended = (0..3000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
-        rig.echo.try_wait().unwrap().is_some()
+        rig.echo.child.try_wait().unwrap().is_some()
     });
     assert!(ended, "it heeds no signal");
 }

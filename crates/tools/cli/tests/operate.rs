@@ -2,23 +2,14 @@
 
 mod common;
 
+use barewire_testing::Running;
 use common::{barewire, run};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
-
-/// Ended however the test ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 #[test]
 fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
@@ -44,13 +35,13 @@ fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
     command.args(["--metrics", "127.0.0.1:0"]).stderr(Stdio::piped());
     command.env("NOTIFY_SOCKET", folder.path().join("notify")).env("WATCHDOG_USEC", "400000");
     at(&mut command);
-    let mut daemon = Running(command.spawn().unwrap());
+    let mut daemon = Running::start(&mut command);
     assert_eq!(hear(), "READY=1\n");
     // An idle daemon sleeps, and is vouched for all the same.
     for _ in 0..3 {
         assert_eq!(hear(), "WATCHDOG=1\n");
     }
-    let mut said = BufReader::new(daemon.0.stderr.take().unwrap()).lines();
+    let mut said = BufReader::new(daemon.child.stderr.take().unwrap()).lines();
     let address = said
         .by_ref()
         .map_while(Result::ok)
@@ -98,9 +89,9 @@ fn a_daemon_under_a_manager_is_ready_alive_scraped_and_stopped() {
     let taken = say(&["metrics", "--listen", &address]);
     assert!(taken.code == Some(1) && taken.err.contains("hint:"), "{}", taken.err);
 
-    let pid = daemon.0.id().to_string();
+    let pid = daemon.child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+    assert_eq!(daemon.child.wait().unwrap().code(), Some(0));
     let last = std::iter::repeat_with(hear).find(|text| text != "WATCHDOG=1\n");
     assert_eq!(last.as_deref(), Some("STOPPING=1\n"));
     assert!(TcpStream::connect(&address).is_err(), "its metrics went with it");

@@ -174,7 +174,7 @@ fn compile_writes_p4info_and_check_switches_warnings_off() {
     assert_eq!(run(&["switch", "check", "-W", "no-unused", &source]).err, "");
     let wrong = run(&["switch", "check", "-W", "no-unusde", &source]);
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.err.contains("there is no warning `unusde`"), "{}", wrong.err);
+    assert!(wrong.err.contains("unknown warning `unusde`"), "{}", wrong.err);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_running_program_follows_its_files() {
     std::fs::write(&part, "// one and a half\n").unwrap();
     until("the new program runs");
     std::fs::write(&source, PROGRAM.replace("h.f = to", "h.g = to")).unwrap();
-    let said = until("the old program goes on").join("\n");
+    let said = until("the old program keeps running").join("\n");
     assert!(said.contains("`g`"), "{said}");
     std::fs::write(&source, PROGRAM).unwrap();
     until("the new program runs");

@@ -3,78 +3,43 @@
 mod common;
 mod patience;
 
+use barewire_testing::{Folder, Running};
 use common::{Said, barewire, run, said};
 use patience::until_seen;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
 /// Two cores carry one pair of processes at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A folder for socket files, gone with its test.
-struct Wire(PathBuf);
-
-impl Wire {
-    fn new(name: &str) -> Wire {
-        let path = std::env::temp_dir().join(format!("barewire-rc-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Wire(path)
-    }
-
-    fn unix(&self, mine: &str, theirs: &str) -> String {
-        let dir = self.0.display();
-        format!("unix:{dir}/{mine},{dir}/{theirs}")
-    }
-}
-
-impl Drop for Wire {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A port between two sockets of a folder, as one end has it.
+fn unix(folder: &Folder, mine: &str, theirs: &str) -> String {
+    let dir = folder.path().display();
+    format!("unix:{dir}/{mine},{dir}/{theirs}")
 }
 
 /// `rdma serve`, by its old name, that is ready.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+struct Server(Running);
 
 impl Server {
     fn start(port: &str, more: &[&str]) -> Server {
         let args = ["rc", "serve", "--port", port, "--address", "10.77.0.1/24", "--json"];
-        let mut command = barewire(&[&args[..], more].concat());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut server = Server(child);
-        let mut ready = String::new();
-        let stderr = server.0.stderr.as_mut().expect("piped");
-        let mut stderr = BufReader::with_capacity(1, stderr);
-        while !ready.contains("serving") {
-            assert!(stderr.read_line(&mut ready).is_ok_and(|n| n > 0), "{ready}");
-        }
-        server
+        Server(Running::start_until(&mut barewire(&[&args[..], more].concat()), "serving"))
     }
 
     fn interrupt(&self) {
-        kill_process(Pid::from_child(&self.0), Signal::TERM).expect("it runs");
+        self.0.signal("-TERM");
     }
 
     /// Its exit code, a value for each connection, its sums.
-    fn end(mut self) -> (Option<i32>, Vec<Value>, Value) {
-        let mut text = String::new();
-        self.0.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
-        let code = self.0.wait().expect("it ends").code();
+    fn end(self) -> (Option<i32>, Vec<Value>, Value) {
+        let (status, text) = self.0.end();
         let mut lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let totals = lines.pop().expect("sums")["totals"].take();
-        (code, lines.into_iter().map(|mut line| line["connection"].take()).collect(), totals)
+        (status.code(), lines.into_iter().map(|mut line| line["connection"].take()).collect(), totals)
     }
 }
 
@@ -92,8 +57,8 @@ fn object(said: &Said) -> Value {
 #[test]
 fn every_client_over_a_pair_of_sockets() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("all");
-    let (ours, theirs) = (wire.unix("a", "b"), wire.unix("b", "a"));
+    let wire = Folder::new("all");
+    let (ours, theirs) = (unix(&wire, "a", "b"), unix(&wire, "b", "a"));
     let server = Server::start(&ours, &["--service-port", "7174,9"]);
     for (size, count) in [("1", "3"), ("64", "25"), ("100000", "3")] {
         let report = object(&client("ping", &theirs, &["-S", size, "-C", count, "--json"]));
@@ -146,10 +111,10 @@ fn every_client_over_a_pair_of_sockets() {
 #[test]
 fn the_same_on_a_bad_wire_and_in_shared_memory() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("bad");
+    let wire = Folder::new("bad");
     let memory = format!("mem:rc-test-{}?shared=1&slot_bytes=4160", std::process::id());
     let faults = "?loss=0.02&duplicate=0.01&reorder=0.02&corrupt=0.005&seed=11&dir=both";
-    let bad = [wire.unix("a", "b"), wire.unix("b", "a")].map(|port| format!("fault+{port}{faults}"));
+    let bad = [unix(&wire, "a", "b"), unix(&wire, "b", "a")].map(|port| format!("fault+{port}{faults}"));
     for [ours, theirs] in [bad, [memory.clone(), memory]] {
         println!("{theirs}");
         let server = Server::start(&ours, &[]);
@@ -188,10 +153,10 @@ fn the_same_on_a_bad_wire_and_in_shared_memory() {
 #[test]
 fn over_ipv6_in_a_vlan() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("six");
+    let wire = Folder::new("six");
     let server =
-        Server::start(&wire.unix("a", "b"), &["--address", "fd00::1", "--vlan", "7", "--count", "1"]);
-    let port = wire.unix("b", "a");
+        Server::start(&unix(&wire, "a", "b"), &["--address", "fd00::1", "--vlan", "7", "--count", "1"]);
+    let port = unix(&wire, "b", "a");
     let args =
         ["rc", "ping", "fd00::1", "--port", &port, "--address", "fd00::2/64", "--vlan", "7", "-C", "3"];
     let said = run(&[&args[..], &["-S", "3000", "--mtu", "256", "--json"]].concat());
@@ -203,10 +168,10 @@ fn over_ipv6_in_a_vlan() {
 #[test]
 fn an_interrupted_server_says_good_bye() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("bye");
-    let server = Server::start(&wire.unix("a", "b"), &[]);
+    let wire = Folder::new("bye");
+    let server = Server::start(&unix(&wire, "a", "b"), &[]);
     let args =
-        ["rc", "ping", "10.77.0.1", "--port", &wire.unix("b", "a"), "--address", "10.77.0.2", "-i", "10"];
+        ["rc", "ping", "10.77.0.1", "--port", &unix(&wire, "b", "a"), "--address", "10.77.0.2", "-i", "10"];
     let mut ping = barewire(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut first = String::new();
     let mut stdout = BufReader::new(ping.stdout.take().expect("piped"));
@@ -230,7 +195,7 @@ fn an_interrupted_server_says_good_bye() {
 #[test]
 fn two_machines_measure_connections_by_their_letters() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("letters");
+    let wire = Folder::new("letters");
     for kernel in [false, true] {
         let of = |port: String, address: &str| -> Vec<String> {
             match kernel {
@@ -240,22 +205,16 @@ fn two_machines_measure_connections_by_their_letters() {
         };
         let at = if kernel { "127.0.0.1" } else { "10.77.0.1" };
         let mut words = vec!["bench", "rdma", "-s", "-p", "0", "--json"];
-        let ours = of(wire.unix("a", "b"), "10.77.0.1/24");
+        let ours = of(unix(&wire, "a", "b"), "10.77.0.1/24");
         words.extend(ours.iter().map(String::as_str));
         words.extend(kernel.then_some(["--address", at]).into_iter().flatten());
-        let child =
-            barewire(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut server = Server(child);
-        let mut told = String::new();
-        let mut stderr = BufReader::new(server.0.stderr.take().expect("piped"));
-        while !told.contains("accepting on port ") {
-            assert!(stderr.read_line(&mut told).is_ok_and(|n| n > 0), "{told}");
-        }
+        let server = Running::start_until(&mut barewire(&words), "accepting on port ");
+        let told = &server.said;
         let (_, after) = told.split_once("accepting on port ").expect("told");
-        let port: u16 = after.split(';').next().and_then(|port| port.parse().ok()).expect(&told);
+        let port: u16 = after.split(';').next().and_then(|port| port.parse().ok()).expect(told);
         assert_ne!(port, 0, "the real one is told");
 
-        let theirs = of(wire.unix("b", "a"), "10.77.0.2/24");
+        let theirs = of(unix(&wire, "b", "a"), "10.77.0.2/24");
         let port = port.to_string();
         let measure = |seconds: &str| {
             let mut words =
@@ -268,27 +227,26 @@ fn two_machines_measure_connections_by_their_letters() {
         let row = until_seen("0.2", measure, |row| row["opened"].as_u64() > Some(0) && row["void"].is_null());
         assert!(row["opened"].as_u64() > Some(0) && row["void"].is_null(), "{row}");
         assert_eq!(row["system"], if kernel { "kernel-tcp" } else { "barewire" });
-        server.interrupt();
-        let mut text = String::new();
-        server.0.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
+        server.signal("-TERM");
+        let (status, text) = server.end();
         let totals: Value = serde_json::from_str(&text).expect(&text);
         assert!(totals["totals"]["connections"].as_u64() >= row["opened"].as_u64(), "{totals} {row}");
-        assert_eq!(server.0.wait().expect("it ends").code(), Some(0));
+        assert_eq!(status.code(), Some(0));
     }
 }
 
 #[test]
 fn slips_and_refusals_are_answered() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let wire = Wire::new("slips");
-    let (ours, theirs) = (wire.unix("a", "b"), wire.unix("b", "a"));
+    let wire = Folder::new("slips");
+    let (ours, theirs) = (unix(&wire, "a", "b"), unix(&wire, "b", "a"));
     let own = ["--port", theirs.as_str(), "--address", "10.77.0.2"];
     for (args, code, words) in [
         (&["rc", "serv"][..], 2, &["'serve'"][..]),
         (&["rc", "serve", "--address", "10.0.0.1"], 2, &["--port"]),
         (&["rc", "serve", "--port", "unxi:a,b", "--address", "10.0.0.1"], 2, &["did you mean `unix`?"]),
         (&["rc", "serve", "--port", "mem:x?slto=1", "--address", "10.0.0.1"], 2, &["slots"]),
-        (&["rc", "serve", "--port", "mem:x", "--address", "10.0.0.300"], 2, &["an address is expected"]),
+        (&["rc", "serve", "--port", "mem:x", "--address", "10.0.0.300"], 2, &["expected an address"]),
         (
             &["rc", "serve", "--port", "mem:x", "--address", "10.0.0.1", "--mtu", "1500"],
             2,
@@ -321,7 +279,7 @@ fn slips_and_refusals_are_answered() {
     assert!(said.err.contains("nobody listens"), "{}", said.err);
     let said = client("perf", &theirs, &["-o", "send", "-w", "4096", "-S", "1000000"]);
     assert_eq!(said.code, Some(1), "{}", said.err);
-    assert!(said.err.contains("its application said no"), "{}", said.err);
+    assert!(said.err.contains("its application refused the connection"), "{}", said.err);
     server.interrupt();
     let (code, connections, totals) = server.end();
     assert_eq!((code, connections.len(), &totals["not_established"]), (Some(0), 0, &1.into()), "{totals}");

@@ -4,16 +4,16 @@ mod common;
 mod patience;
 mod rxe_peer;
 
-use barewire_bench::rc::{Greeting, Mode, Offer, service_id};
+use barewire_bench::rc::{Hello, Mode, Offer, service_id};
 use barewire_measure::stamp;
 use barewire_roce::{Access, Data, QpInit, SendOp, SendWr};
+use barewire_testing::Running;
 use barewire_verbs::{Device, DeviceConfig, Memory};
 use common::{Said, barewire, run, said};
 use patience::until_seen;
-use rustix::process::{Pid, Signal, kill_process};
-use rxe_peer::{Guest, Running};
+use rxe_peer::Guest;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::process::Stdio;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -41,28 +41,21 @@ impl Server {
     fn start(port: &str) -> Server {
         let args = ["rc", "serve", "--port", port, "--address", "10.77.0.1/24", "--json"];
         let mut command = barewire(&[&args[..], &["--service-port", &format!("7174,{RCCONN}")]].concat());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut process = Running(child);
-        let mut stdout = process.0.stdout.take().expect("piped");
+        let mut process = Running::start_until(&mut command, "serving");
+        let mut stdout = process.child.stdout.take().expect("piped");
         let out = std::thread::spawn(move || {
             let mut text = String::new();
             stdout.read_to_string(&mut text).expect("UTF-8");
             text
         });
-        let mut ready = String::new();
-        let stderr = process.0.stderr.as_mut().expect("piped");
-        let mut stderr = BufReader::with_capacity(1, stderr);
-        while !ready.contains("serving") {
-            assert!(stderr.read_line(&mut ready).is_ok_and(|n| n > 0), "{ready}");
-        }
         Server { process, out }
     }
 
     /// Ends it by the signal that a terminal sends: its connections, and its sums.
-    fn stop(mut self) -> (Vec<Value>, Value) {
-        kill_process(Pid::from_child(&self.process.0), Signal::INT).expect("it runs");
+    fn stop(self) -> (Vec<Value>, Value) {
+        self.process.signal("-INT");
         let text = self.out.join().expect("it was read");
-        let status = self.process.0.wait().expect("it ends");
+        let (status, _) = self.process.end();
         assert!(status.success(), "{status}: {text}");
         let mut lines: Vec<Value> =
             text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
@@ -152,10 +145,10 @@ fn immediate_data(guest: &mut Guest, port: &str) {
     let verbs = device.verbs();
     let (pd, cq) = (verbs.alloc_pd(), verbs.create_cq(256).expect("a queue"));
     let memory = Memory::register(verbs, pd, 4000, Access::NONE).expect("memory");
-    let greeting = Greeting { mode: Mode::Sink, size: 4000, window: 8 };
+    let hello = Hello { mode: Mode::Sink, size: 4000, window: 8 };
     let (peer, port) = ([10, 77, 0, 2].into(), service_id(OPS.parse().expect("a port")));
     let init = QpInit::rc(pd, cq);
-    let pending = device.start_connect(peer, port, &init, &greeting.bytes()).expect("asked");
+    let pending = device.start_connect(peer, port, &init, &hello.bytes()).expect("asked");
     let connection = device.finish_connect(pending, timeout).expect("agreed");
     let offer = Offer::parse(&connection.private).expect("an offer").memory;
     let (addr, rkey) = (offer.addr + 64, offer.rkey);

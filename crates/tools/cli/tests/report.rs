@@ -188,7 +188,7 @@ fn runs_are_listed_by_what_they_are() {
     for more in [&[][..], &["--rebuild"]] {
         let said = run(&[&["report", "list", &place][..], more].concat());
         assert_eq!(said.code, Some(1), "{}", said.err);
-        assert!(said.err.contains("is no run index"), "{}", said.err);
+        assert!(said.err.contains("is not a run index"), "{}", said.err);
     }
     assert!(fs::read_to_string(folder.path("index.sqlite")).unwrap().starts_with("my own notes"));
 }

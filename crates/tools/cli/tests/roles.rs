@@ -3,83 +3,39 @@
 mod common;
 mod patience;
 
+use barewire_testing::{Folder, Running, eventually};
 use common::{Said, barewire, run, said};
 use patience::{code_of, until_seen};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// Two cores carry one pair of processes at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// An end that serves until it is told to end.
-struct Serving {
-    child: Child,
-    /// What it has said until it was ready.
-    seen: String,
+/// An end that serves until it is told to end, when it has said `ready`.
+fn serving(args: &[&str], ready: &str) -> Running {
+    Running::start_until(&mut barewire(args), ready)
 }
 
-impl Serving {
-    /// Starts it and waits until it has said `ready`.
-    fn start(args: &[&str], ready: &str) -> Serving {
-        let mut command = barewire(args);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut serving = Serving { child, seen: String::new() };
-        let mut stderr = BufReader::with_capacity(1, serving.child.stderr.as_mut().expect("piped"));
-        while !serving.seen.contains(ready) {
-            let read = stderr.read_line(&mut serving.seen);
-            assert!(read.is_ok_and(|n| n > 0), "{args:?}: {}", serving.seen);
-        }
-        serving
-    }
-
-    /// The address that it has said behind `words`: its port is the kernel's choice, as others are on the loopback.
-    fn address(&self, words: &str) -> SocketAddr {
-        let (_, rest) = self.seen.split_once(words).expect(&self.seen);
-        let text = rest.split([',', '\n']).next().unwrap_or_default();
-        text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
-    }
-
-    /// Ends it as an experiment does; its exit code and what it printed.
-    fn end(mut self) -> (Option<i32>, String) {
-        kill_process(Pid::from_child(&self.child), Signal::TERM).expect("it runs");
-        let mut text = String::new();
-        self.child.stdout.take().expect("piped").read_to_string(&mut text).expect("UTF-8");
-        (self.child.wait().expect("it ends").code(), text)
-    }
+/// The address that it has said behind `words`: its port is the kernel's choice, as others are on the loopback.
+fn address(server: &Running, words: &str) -> SocketAddr {
+    let (_, rest) = server.said.split_once(words).expect(&server.said);
+    let text = rest.split([',', '\n']).next().unwrap_or_default();
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Ends it as an experiment does; its exit code and what it printed.
+fn stop(server: Running) -> (Option<i32>, String) {
+    server.signal("-TERM");
+    let (status, text) = server.end();
+    (status.code(), text)
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("barewire-roles-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    /// Both ends of a pair of socket files.
-    fn pair(&self) -> [String; 2] {
-        let dir = self.0.display();
-        [format!("unix:{dir}/a,{dir}/b"), format!("unix:{dir}/b,{dir}/a")]
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Both ends of a pair of socket files.
+fn pair(folder: &Folder) -> [String; 2] {
+    let dir = folder.path().display();
+    [format!("unix:{dir}/a,{dir}/b"), format!("unix:{dir}/b,{dir}/a")]
 }
 
 /// The one row of a document, whose exit code says whether it is void.
@@ -103,8 +59,8 @@ fn histogram_of(row: &Value) -> barewire_measure::Histogram {
 fn streams_between_two_processes() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let listen = ["bench", "stream", "--role", "server", "--listen", "127.0.0.1:0"];
-    let server = Serving::start(&listen, "TCP and UDP");
-    let at = server.address("receiving on ").to_string();
+    let server = serving(&listen, "TCP and UDP");
+    let at = address(&server, "receiving on ").to_string();
     let client = |seconds: &str, more: &[&str]| {
         let args = ["bench", "stream", "--role", "client", "--server", &at, "--warmup", "0.1", "--json"];
         let said = run(&[&args[..], &["--seconds", seconds], more].concat());
@@ -132,7 +88,7 @@ fn streams_between_two_processes() {
         |(row, _)| has_rate(row),
     );
     assert!(has_rate(&row2) && row2["lost_percent"].is_number(), "{row2}");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(stop(server).0, Some(0));
     let nobody = run(&["bench", "stream", "--role", "client", "--server", "127.0.0.1:1"]);
     assert_eq!(nobody.code, Some(1), "{}", nobody.err);
     assert!(nobody.err.contains("hint: on the other host"), "{}", nobody.err);
@@ -142,10 +98,10 @@ fn streams_between_two_processes() {
 fn rdma_connections_between_two_processes_make_a_row_of_bench_rc() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("rc");
-    let [ours, theirs] = folder.pair();
+    let [ours, theirs] = pair(&folder);
     let address = ["--address", "10.77.0.1/24"];
     let serve = [&["rc", "serve", "--accept", "--port", &ours, "--json"][..], &address].concat();
-    let server = Serving::start(&serve, "accepting on port 7174");
+    let server = serving(&serve, "accepting on port 7174");
     let client = |more: &[&str]| {
         let args = ["rc", "connect", "10.77.0.1", "--port", &theirs, "--address", "10.77.0.2/24"];
         said(barewire(&[&args[..], more].concat()).output().expect("it starts"))
@@ -168,7 +124,7 @@ fn rdma_connections_between_two_processes_make_a_row_of_bench_rc() {
     // Clients that are told nothing of rows find the same server.
     let plain = client(&["--count", "20", "--json"]);
     assert_eq!(plain.code, Some(0), "{}", plain.err);
-    let (code, text) = server.end();
+    let (code, text) = stop(server);
     let sums: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(code, Some(0));
     assert!(sums["totals"]["connections"].as_u64() > row["opened"].as_u64(), "{sums}");
@@ -189,13 +145,13 @@ fn the_kernel_takes_the_place_of_rdma_ports_at_both_ends() {
     assert_eq!(neither.code, Some(2), "{}", neither.err);
     assert!(neither.err.contains("`--port` and `--address` are needed"), "{}", neither.err);
 
-    let server = Serving::start(&[&serve[..], &["--baseline", "kernel-tcp"]].concat(), "accepting on port");
-    let port = server.address("the kernel's TCP at ").port().to_string();
+    let server = serving(&[&serve[..], &["--baseline", "kernel-tcp"]].concat(), "accepting on port");
+    let port = address(&server, "the kernel's TCP at ").port().to_string();
     let row = row(&client(&port, "kernel-tcp"));
     let words = ["system", "mode", "over"].map(|key| row[key].as_str().unwrap_or_default());
     assert_eq!((words, &row["threads"]), (["kernel-tcp", "blocking", "network"], &1.into()), "{row}");
     assert_eq!(row["latency_ns"]["samples"].as_u64(), Some(histogram_of(&row).samples()));
-    let (code, text) = server.end();
+    let (code, text) = stop(server);
     let sums: Value = serde_json::from_str(&text).expect("JSON");
     assert!(sums["totals"]["connections"].as_u64() > row["opened"].as_u64(), "{sums}");
     assert_eq!((code, &sums["totals"]["frames_sent"]), (Some(0), &Value::Null));
@@ -205,24 +161,24 @@ fn the_kernel_takes_the_place_of_rdma_ports_at_both_ends() {
 fn messages_between_two_processes() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("msg");
-    let [ours, theirs] = folder.pair();
+    let [ours, theirs] = pair(&folder);
     let end = ["bench", "msg", "--cores", "none", "--role"];
     let serve = [&end[..], &["server", "--listen", &ours, "--ip", "10.0.0.2/24"]].concat();
-    let server = Serving::start(&serve, "answering on");
+    let server = serving(&serve, "answering on");
     let client = ["client", "--port", &theirs, "--ip", "10.0.0.1/24", "--server", "10.0.0.2"];
     let client = [&end[..], &client, &["--runs", "1", "--json"]].concat();
     let has_median = |row: &Value| row["rtt_ns"]["p50"].as_u64() > Some(0) && row["void"].is_null();
     let row =
         until_seen("0.2", |seconds| row(&run(&[&client[..], &["--seconds", seconds]].concat())), has_median);
     assert!(has_median(&row) && row["runs"].as_array().map(Vec::len) == Some(1), "{row}");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(stop(server).0, Some(0));
 }
 
 #[test]
 fn two_kernels_are_measured_with_two_letters() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let end = ["bench", "msg", "--cores", "none", "--baseline", "kernel-tcp-batch"];
-    let server = Serving::start(&[&end[..], &["-s", "--ip", "127.0.0.9"]].concat(), "answering on");
+    let server = serving(&[&end[..], &["-s", "--ip", "127.0.0.9"]].concat(), "answering on");
     let client = [&end[..], &["-c", "127.0.0.9", "--runs", "1", "--window", "8", "--json"]].concat();
     let has_median = |row: &Value| row["rtt_ns"]["p50"].as_u64() > Some(0);
     let row =
@@ -232,7 +188,7 @@ fn two_kernels_are_measured_with_two_letters() {
     // Half of the cost is the other machine's: what an operation costs is not known, this end's part of it is.
     assert!(row["cpu_ns_per_op"].is_null() && row["cpu"]["server_ns"].is_null(), "{row}");
     assert!(row["cpu"]["client_ns"].as_f64() > Some(0.0), "{row}");
-    assert_eq!(server.end().0, Some(0));
+    assert_eq!(stop(server).0, Some(0));
     let nobody = run(&[&end[..], &["-c", "no.such.host.invalid"]].concat());
     assert!(nobody.code == Some(2) && nobody.err.contains("no.such.host.invalid"), "{}", nobody.err);
 }
@@ -262,20 +218,11 @@ fn is_read(first_port: u16) -> bool {
     })
 }
 
-/// Waits a minute for what has to come.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let is_so = || {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-        is_so()
-    };
-    assert!((0..6_000).any(|_| is_so()), "{what}: not within a minute");
-}
-
 #[test]
 fn a_feed_between_two_processes_is_timed() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("feed");
-    let truth = folder.0.join("truth.jsonl").display().to_string();
+    let truth = folder.file("truth.jsonl").display().to_string();
     // A channel of this process' own: others may be on the loopback, too.
     let number = std::process::id() % 250;
     let (id, port) = (600 + number, 21_000 + 10 * number as u16);
@@ -283,16 +230,16 @@ fn a_feed_between_two_processes_is_timed() {
     let receive =
         ["feed", "run", "--seconds", "120", "--measure", "--warmup", "0.2", "--histograms", "--json"];
     let receive = [&receive[..], &["--counters", "none"], &channel].concat();
-    let receiver = Serving::start(&receive, &format!("feed channel {id}: "));
-    let groups = groups_in(&receiver.seen);
-    assert!(!groups.is_empty(), "{}", receiver.seen);
+    let receiver = serving(&receive, &format!("feed channel {id}: "));
+    let groups = groups_in(&receiver.said);
+    assert!(!groups.is_empty(), "{}", receiver.said);
     eventually("the receiver joins", || groups.iter().all(|group| is_joined(*group)));
     let send = ["feed", "emulate", "--seconds", "1.5", "--after", "1", "--events-per-s", "1000"];
     let send = [&send[..], &["--conflation-ms", "0", "--loss", "0.05", "--truth", &truth], &channel].concat();
     let sent = run(&send);
     assert_eq!(sent.code, Some(0), "{}", sent.err);
     eventually("the receiver has read all of it", || is_read(port));
-    let (code, text) = receiver.end();
+    let (code, text) = stop(receiver);
     let document: Value = serde_json::from_str(&text).expect("JSON");
     let rows = document["rows"].as_array().expect("rows");
     assert_eq!(code, code_of(rows));

@@ -11,10 +11,11 @@ mod common;
 
 use barewire_base::Prng;
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId};
+use barewire_testing::{Running, eventually};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep};
@@ -26,28 +27,11 @@ const LEN_MAX: u64 = 20_000;
 /// Echoes after which traffic flows.
 const ROUNDS: u64 = 30;
 
-/// A process that does not outlive its test.
-struct Running(Child);
-
-impl Running {
-    fn start(args: &[&str]) -> Running {
-        // As when the disk that takes the log is full.
-        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let command = &mut common::barewire(args);
-        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full).spawn().unwrap())
-    }
-
-    fn signal(&self, name: &str) {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success(), "it has ended");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(args: &[&str]) -> Running {
+    // As when the disk that takes the log is full.
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = common::barewire(args);
+    Running::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full))
 }
 
 /// Who is tormented.
@@ -83,12 +67,11 @@ impl Rig {
             let port = format!("unix:{},{}", of(host), of(3 - host));
             let (name, address) = (format!("{label}-{host}"), format!("10.0.0.{host}/24"));
             let socket = socket(host).display().to_string();
-            Running::start(&["up", "--port", &port, "--ipv4", &address, "--name", &name, "--socket", &socket])
+            start(&["up", "--port", &port, "--ipv4", &address, "--name", &name, "--socket", &socket])
         };
         let (near, far) = (daemon(1), daemon(2));
         eventually("the far daemon serves", || socket(2).exists());
-        let echo =
-            Running::start(&["msg", "listen", "888", "--echo", "--socket", &socket(2).display().to_string()]);
+        let echo = start(&["msg", "listen", "888", "--echo", "--socket", &socket(2).display().to_string()]);
         let (stop, echoes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (until, counted, socket) = (Arc::clone(&stop), Arc::clone(&echoes), socket(1));
         let asker = Some(std::thread::spawn(move || ask(&socket, &until, &counted)));
@@ -142,7 +125,7 @@ impl Rig {
             daemon.signal("-TERM");
             let mut code = None;
             eventually("a daemon ends", || {
-                code = daemon.0.try_wait().unwrap();
+                code = daemon.child.try_wait().unwrap();
                 code.is_some()
             });
             assert!(code.unwrap().success(), "{code:?}");
@@ -154,14 +137,6 @@ impl Drop for Rig {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        sleep(Duration::from_millis(20));
     }
 }
 

@@ -171,7 +171,7 @@ fn a_controller_that_is_gone_or_silent_leaves_nothing_behind() {
         let mut scratch = None;
         let mut garbage = false;
         for line in lines.by_ref() {
-            garbage |= line.contains("a request that cannot be read");
+            garbage |= line.contains("malformed request");
             if let Some(rest) = line.split("\"scratch\":\"").nth(1) {
                 scratch = rest.split('"').next().map(str::to_owned);
             }

@@ -231,7 +231,7 @@ command = ["sh", "-c", "echo '{{\"rate_per_s\": 5}}'"]
     let (host, why) = outcome.lost.clone().unwrap();
     assert!(host == "h2" && why.contains("said nothing for 10 s"), "{why}");
     assert_eq!((outcome.rows, outcome.failures.len(), outcome.can_resume), (1, 1, true), "{outcome:?}");
-    assert!(told.notes.iter().any(|note| note.contains("the rest goes on")), "{:?}", told.notes);
+    assert!(told.notes.iter().any(|note| note.contains("the rest continues")), "{:?}", told.notes);
     assert_eq!(Run::open(&outcome.folder).unwrap().records[1].row["rate_per_s"], 5);
 }
 

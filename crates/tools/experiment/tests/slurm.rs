@@ -8,7 +8,7 @@ use barewire_experiment::launcher::{
 };
 use barewire_measure::stamp;
 use barewire_report::run::HardwareClass;
-use hosts::{Hosts, MARK, Told, agent_binary, can_run, eventually, play_agent};
+use hosts::{Hosts, MARK, Told, agent_binary, can_run, comes_true, play_agent};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -52,7 +52,7 @@ impl Cluster {
             munged.arg(format!("--{option}={}", file(name)));
         }
         hosts.spawn(None, &mut munged, "munged.log");
-        assert!(eventually(|| hosts.folder.join("munge.sock").exists()), "{}", hosts.logs());
+        assert!(comes_true(|| hosts.folder.join("munge.sock").exists()), "{}", hosts.logs());
 
         let mut conf = format!(
             "ClusterName=bw\nSlurmctldHost=c(10.91.0.200)\nSlurmUser=root\nSlurmdUser=root\n\
@@ -104,7 +104,7 @@ impl Cluster {
                 .filter(|state| *state == "idle")
                 .count()
         };
-        assert!(eventually(|| idle() == count as usize), "{}", cluster.hosts.logs());
+        assert!(comes_true(|| idle() == count as usize), "{}", cluster.hosts.logs());
         cluster
     }
 
@@ -147,7 +147,7 @@ impl Cluster {
     }
 
     fn no_jobs(&self) {
-        assert!(eventually(|| self.ask("squeue", &["-h"]).is_empty()), "{}", self.ask("squeue", &[]));
+        assert!(comes_true(|| self.ask("squeue", &["-h"]).is_empty()), "{}", self.ask("squeue", &[]));
     }
 }
 
@@ -370,7 +370,7 @@ fn a_node_dies(steps_too: bool) {
     let outcome = cluster.hosts.run(&plan, &mut cluster.launcher(|_| {}), &mut told).unwrap();
     let killed = killed.lock().unwrap().take().unwrap();
     let lost = outcome.lost.as_ref().unwrap();
-    let (noted, note) = told.notes.iter().find(|(_, note)| note.contains("the rest goes on")).unwrap();
+    let (noted, note) = told.notes.iter().find(|(_, note)| note.contains("the rest continues")).unwrap();
     assert_eq!(outcome.left_behind, None);
     println!(
         "{note}: told {:?} after the kill, all over after {:?}",
@@ -419,8 +419,8 @@ fn a_killed_controller_leaves_no_job() {
         .env(MARK, "held")
         .stdin(std::process::Stdio::piped());
     let mut child = cluster.hosts.inside(|| command.spawn()).unwrap();
-    assert!(eventually(|| held.exists()));
+    assert!(comes_true(|| held.exists()));
     drop(child.stdin.take());
     child.wait().unwrap();
-    assert!(eventually(|| !cluster.ask("squeue", &["-h", "-o", "%T"]).contains("RUNNING")));
+    assert!(comes_true(|| !cluster.ask("squeue", &["-h", "-o", "%T"]).contains("RUNNING")));
 }

@@ -8,7 +8,7 @@ use barewire_experiment::launcher::{
 };
 use barewire_measure::stamp;
 use barewire_report::run::HardwareClass;
-use hosts::{Hosts, Told, agent_binary, can_run, eventually, output, play_agent};
+use hosts::{Hosts, Told, agent_binary, can_run, comes_true, output, play_agent};
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ fn a_shared_connection_is_shared_and_closed() {
     let closed = || {
         fs::read_to_string(sshds.hosts.folder.join("sshd1.log")).unwrap().contains("Disconnected from user")
     };
-    assert!(eventually(closed), "{}", sshds.hosts.logs());
+    assert!(comes_true(closed), "{}", sshds.hosts.logs());
 }
 
 #[test]
@@ -210,16 +210,16 @@ fn what_can_be_wrong_is_told_apart_and_comes_with_a_hint() {
     let with = |option: &'static str| move |options: &mut SshOptions| options.options.push(option.into());
 
     let (why, hint) = refused(&with("UserKnownHostsFile=/dev/null"), "h1");
-    assert!(why.contains("host key is not known") && hint.contains("`ssh h1`"), "{why} / {hint}");
+    assert!(why.contains("host key is unknown") && hint.contains("`ssh h1`"), "{why} / {hint}");
 
     let wrong = fs::read_to_string(folder.join("user.pub")).unwrap();
     fs::write(folder.join("wrong"), format!("[10.91.0.1]:2201 {wrong}")).unwrap();
     let other = folder.join("wrong").display().to_string();
     let (why, hint) = refused(&|options| options.options.push(format!("UserKnownHostsFile={other}")), "h1");
-    assert!(why.contains("another than the one known") && hint.contains("ssh-keygen -R"), "{why} / {hint}");
+    assert!(why.contains("differs from the known one") && hint.contains("ssh-keygen -R"), "{why} / {hint}");
 
     let (why, hint) = refused(&with("PubkeyAuthentication=no"), "h1");
-    assert!(why.contains("log-in refused") && hint.contains("no password is asked for"), "{why} / {hint}");
+    assert!(why.contains("log-in refused") && hint.contains("passwords are not supported"), "{why} / {hint}");
 
     let (why, hint) = refused(&|_| {}, "nobody@h1");
     assert!(why.contains("not available") && hint.contains("needs a shell"), "{why} / {hint}");

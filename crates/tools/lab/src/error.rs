@@ -33,7 +33,7 @@ pub enum LabError {
         source: io::Error,
     },
     /// A lab of this name is there already.
-    #[error("lab {name} is there already{how}")]
+    #[error("lab {name} already exists{how}")]
     Exists {
         /// Its name.
         name: String,
@@ -115,7 +115,7 @@ impl LabError {
             LabError::Exists { .. } => Some("`barewire lab down NAME` removes it, whatever state it is in"),
             LabError::State { .. } => Some("`barewire lab down NAME` removes the lab without that file, too"),
             LabError::Folder { .. } => Some(
-                "files in it say what is removed and which processes are ended: it must be its user's, mode 0700",
+                "its files decide what is removed and which processes are ended: it must belong to the user, with mode 0700",
             ),
             LabError::System { source, .. } => match source.raw_os_error()? {
                 libc::EPERM | libc::EACCES => Some("run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN"),

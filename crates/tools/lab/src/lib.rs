@@ -33,11 +33,11 @@ mod link;
 mod link_node;
 mod namespace;
 mod process;
+mod progress;
 mod rtnl;
 mod simulate;
 mod stale;
 mod state;
-mod steps;
 mod sys;
 mod topology;
 mod two_hosts;
@@ -54,10 +54,10 @@ pub use link_node::{
     DirectionReport, LinkNodeConfig, LinkNodeError, LinkReport, READY_LINE, run_link_node, serve_link_node,
 };
 pub use namespace::Namespace;
+pub use progress::Progress;
 pub use simulate::{MEMORY_MAX, Pattern, Simulated, WIRE_DELAY, Work, Workload, simulate, simulate_with};
 pub use stale::sweep_stale;
 pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
-pub use steps::Progress;
 pub use topology::{
     End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, Place, RoutePlan,
     SwitchKind, SwitchPlan, Topology, TopologyError,

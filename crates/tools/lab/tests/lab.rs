@@ -3,7 +3,7 @@
 use barewire_engine::{StopFlag, now};
 use barewire_lab::{CaptureLimits, Lab, LabError, Phase, Programs, SwitchKind, Topology, serve_link_node};
 use barewire_port::PcapReader;
-use barewire_testing::{Needs, have, root};
+use barewire_testing::{Needs, comes_true, have, root};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
@@ -122,17 +122,6 @@ impl Counted {
 /// How long a machine that is busy with something else may take for what takes no time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until it is so, and no longer than patience lasts.
-fn eventually(mut is_so: impl FnMut() -> bool) {
-    let step = Duration::from_millis(20);
-    for _ in 0..PATIENCE.as_millis() / step.as_millis() {
-        if is_so() {
-            return;
-        }
-        std::thread::sleep(step);
-    }
-}
-
 impl Drop for Bench {
     fn drop(&mut self) {
         let _ = self.lab.down(&self.name);
@@ -206,7 +195,7 @@ fn delay_is_seen_as_declared_and_down_leaves_nothing() {
         let counted = bench.counted();
         (counted.of("forward.received"), counted.of("reverse.received"))
     };
-    eventually(|| received() == (20, 20));
+    comes_true(|| received() == (20, 20));
     assert_eq!(received(), (20, 20), "{:?}", bench.counted());
 
     let removed = bench.lab.down(&bench.name).unwrap();
@@ -242,7 +231,7 @@ fn which_arrive(bench: &Bench, count: u32) -> Vec<u32> {
         }
     }
     // A node that waits for a core is as quiet as one that has nothing more: what it counts tells them apart.
-    eventually(|| {
+    comes_true(|| {
         while read(&mut got).is_some() {}
         let counted = bench.counted();
         counted.of("forward.received") == u64::from(count) && counted.due() == got.len() as u64
@@ -323,7 +312,7 @@ fn tcp_and_large_frames_pass_a_link_node_of_either_kind() {
         });
         assert!(received == sent, "{kind}: {} of {} bytes, or others", received.len(), sent.len());
         // The last counters come a little after the last frame.
-        eventually(|| bench.counted().of("forward.sent_bytes") > 2_000_000);
+        comes_true(|| bench.counted().of("forward.sent_bytes") > 2_000_000);
         let counted = bench.counted();
         let (bytes, frames) = (counted.of("forward.sent_bytes"), counted.of("forward.sent").max(1));
         // Frames longer than an ordinary Ethernet's, so no segmentation was left to anybody.

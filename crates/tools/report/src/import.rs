@@ -103,13 +103,13 @@ impl Document {
 #[non_exhaustive]
 pub enum ImportError {
     /// No JSON.
-    #[error("no JSON: {0}")]
+    #[error("not JSON: {0}")]
     Json(String),
     /// Another version.
     #[error("bench document of schema {0}; this build reads schemas 1 and {SCHEMA}")]
     Schema(u64),
     /// Not a document of a bench verb.
-    #[error("no bench document: {0}")]
+    #[error("not a bench document: {0}")]
     Shape(String),
 }
 
@@ -120,7 +120,7 @@ pub enum ImportError {
 pub fn document(text: &str) -> Result<Document, ImportError> {
     let value: Value = serde_json::from_str(text).map_err(|e| ImportError::Json(e.to_string()))?;
     let Value::Object(mut document) = value else {
-        return Err(ImportError::Shape("an object is expected".to_owned()));
+        return Err(ImportError::Shape("expected an object".to_owned()));
     };
     let mut imported = Vec::new();
     if let Some(Value::Object(row)) = document.get(CONTROL) {
@@ -196,11 +196,11 @@ fn raw_rows(document: &mut Map<String, Value>) -> Result<Vec<Raw>, ImportError> 
         let Some(rows) = document.remove(*key) else { continue };
         known = true;
         let Value::Array(rows) = rows else {
-            return Err(ImportError::Shape(format!("`{key}`: an array is expected")));
+            return Err(ImportError::Shape(format!("`{key}`: expected an array")));
         };
         for (index, row) in rows.into_iter().enumerate() {
             let Value::Object(mut row) = row else {
-                return Err(ImportError::Shape(format!("`{key}[{index}]`: an object is expected")));
+                return Err(ImportError::Shape(format!("`{key}[{index}]`: expected an object")));
             };
             let histograms = histograms_of(&mut row)
                 .map_err(|why| ImportError::Shape(format!("`{key}[{index}].histograms`: {why}")))?;
@@ -233,7 +233,7 @@ pub fn by_bench<R>(rows: impl IntoIterator<Item = R>, bench: impl Fn(&R) -> &str
 /// Takes the histograms out of a row.
 fn histograms_of(row: &mut Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let Some(found) = row.remove("histograms") else { return Ok(Vec::new()) };
-    let Value::Object(found) = found else { return Err("an object is expected".to_owned()) };
+    let Value::Object(found) = found else { return Err("expected an object".to_owned()) };
     let one = |(name, text): (String, Value)| {
         let Value::String(text) = text else { return Err(format!("`{name}`: text is expected")) };
         Histogram::from_base64(&text).map_err(|e| format!("`{name}`: {e}"))?;
@@ -376,7 +376,7 @@ mod tests {
         for (bad, why) in [
             (json!({"service": "HIST"}), "`rows[0].histograms`: `service`"),
             (json!({"service": 5}), "text is expected"),
-            (json!(7), "an object is expected"),
+            (json!(7), "expected an object"),
         ] {
             let text = json!({"schema": 1, "rows": [{"histograms": bad}]});
             let said = document(&text.to_string()).unwrap_err().to_string();

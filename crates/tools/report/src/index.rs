@@ -3,8 +3,8 @@
 //! The folders are the truth: the index holds nothing that they do not, and [`Index::rebuild`] makes it again from them. An index of
 //! another version is told as such, and its remedy is a rebuild; a file that is none is left alone.
 
-use crate::near;
 use crate::run::{Run, RunError};
+use crate::suggest;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params, params_from_iter};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub enum IndexError {
         source: rusqlite::Error,
     },
     /// An index of another version.
-    #[error("{path} is no run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
+    #[error("{path} is not a run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum IndexError {
         what: String,
     },
     /// A file of something else, which a rebuild must not replace either.
-    #[error("{path} is no run index: {what}; it is left as it is", path = .path.display())]
+    #[error("{path} is not a run index: {what}; it was not changed", path = .path.display())]
     Other {
         /// The file.
         path: PathBuf,
@@ -181,7 +181,7 @@ impl Index {
         {
             let mut index = Index::open(&part)?;
             for folder in folders(parent)? {
-                index.take_in(folder, &mut done)?;
+                index.add_folder(folder, &mut done)?;
             }
             index.db.close().map_err(|(_, source)| sqlite(&part, source))?;
         }
@@ -209,13 +209,13 @@ impl Index {
         for folder in there {
             let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
             if !known.contains(&real) {
-                self.take_in(folder, &mut done)?;
+                self.add_folder(folder, &mut done)?;
             }
         }
         Ok(done)
     }
 
-    fn take_in(&mut self, folder: PathBuf, done: &mut Rebuilt) -> Result<(), IndexError> {
+    fn add_folder(&mut self, folder: PathBuf, done: &mut Rebuilt) -> Result<(), IndexError> {
         match Run::open(&folder) {
             Ok(run) => {
                 self.add(&run)?;
@@ -340,7 +340,7 @@ impl Index {
             self.db.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
         };
         let all = all().map_err(|source| sqlite(&self.path, source))?;
-        Ok(near::nearest(word, all.iter().map(String::as_str)).map(str::to_owned))
+        Ok(suggest::nearest(word, all.iter().map(String::as_str)).map(str::to_owned))
     }
 
     /// Takes runs out whose folder is gone. Returns how many.

@@ -29,14 +29,14 @@ pub mod figure;
 pub mod html;
 pub mod import;
 pub mod index;
-mod near;
 pub mod published;
 pub mod report;
 pub mod run;
+mod suggest;
 pub mod text;
 mod utc;
 
-pub use near::nearest;
 pub use report::control_words;
+pub use suggest::nearest;
 pub use utc::utc_ms_of_day;
 pub use utc::{span_text, utc_day, utc_text};

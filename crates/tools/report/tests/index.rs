@@ -150,7 +150,7 @@ fn what_is_not_ours_is_left_alone() {
         for error in [Index::open(path).unwrap_err(), Index::rebuild(path, &runs).unwrap_err()] {
             assert!(matches!(&error, IndexError::Other { .. }), "{error}");
             assert!(
-                error.to_string().ends_with(&format!("is no run index: {what}; it is left as it is")),
+                error.to_string().ends_with(&format!("is not a run index: {what}; it was not changed")),
                 "{error}"
             );
         }

@@ -701,14 +701,14 @@ fn what_a_row_costs_and_that_it_was_overloaded_is_told_and_drawn() {
 #[test]
 fn documents_that_are_none_are_refused() {
     for (text, expected) in [
-        ("[1]", "no bench document: an object is expected"),
-        ("{", "no JSON"),
+        ("[1]", "not a bench document: expected an object"),
+        ("{", "not JSON"),
         ("{}", "key `schema` is expected"),
         (r#"{"schema":3,"rows":[]}"#, "bench document of schema 3; this build reads schemas 1 and 2"),
         (r#"{"schema":2,"switch_rows":[]}"#, "`rows` is not there"),
         (r#"{"schema":1}"#, "none of rows, switch_rows"),
-        (r#"{"schema":1,"rows":{}}"#, "`rows`: an array is expected"),
-        (r#"{"schema":1,"rows":[3]}"#, "`rows[0]`: an object is expected"),
+        (r#"{"schema":1,"rows":{}}"#, "`rows`: expected an array"),
+        (r#"{"schema":1,"rows":[3]}"#, "`rows[0]`: expected an object"),
     ] {
         let error = import::document(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");

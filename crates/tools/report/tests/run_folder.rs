@@ -85,7 +85,7 @@ fn a_run_is_never_overwritten() {
     let before = fs::read(path.join("rows.jsonl")).unwrap();
     let again = RunWriter::create(dir.path(), &start("quick")).unwrap_err();
     assert!(matches!(&again, RunError::Exists { path: p } if *p == path), "{again}");
-    assert!(again.to_string().ends_with("is there already: a run is never overwritten"));
+    assert!(again.to_string().ends_with("already exists: a run is never overwritten"));
     assert_eq!(fs::read(path.join("rows.jsonl")).unwrap(), before);
 
     let mut other = RunWriter::create(dir.path(), &start("other")).unwrap();
@@ -164,8 +164,8 @@ fn every_fault_is_told_with_its_place() {
             "one-machin",
             "hardware `one-machin` is not known; did you mean `one-machine`?",
         ),
-        ("manifest.json", "host-a.log", "../host-a.log", "file name `../host-a.log` is no plain name"),
-        ("manifest.json", "{", "", "manifest.json:2: no JSON"),
+        ("manifest.json", "host-a.log", "../host-a.log", "file name `../host-a.log` is not a plain name"),
+        ("manifest.json", "{", "", "manifest.json:2: not JSON"),
         (
             "rows.jsonl",
             "\"table\":\"rc",
@@ -179,7 +179,7 @@ fn every_fault_is_told_with_its_place() {
             "rows.jsonl:2: role `mising` is not known; did you mean `missing`?",
         ),
         ("rows.jsonl", "\"machnet\"", "7", "rows.jsonl:1: invalid type"),
-        ("rows.jsonl", ":0.1,", ":,", "rows.jsonl:1: no JSON"),
+        ("rows.jsonl", ":0.1,", ":,", "rows.jsonl:1: not JSON"),
         ("histograms.hlog", "HISTFAAAA", "HISTXAAAA", "histograms.hlog:4: not an HDR V2 histogram"),
     ] {
         let error = fault(file, &|text| {

@@ -1,6 +1,7 @@
 //! A network namespace of the test's own, with a veth pair in it. It vanishes with the thread.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub use barewire_testing::eventually;
 use barewire_testing::{Needs, skip, skip_part};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -180,17 +181,6 @@ pub fn now() -> barewire_base::Instant {
 
 /// How long a machine that is busy with something else may take for what takes no time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Calls `done` until it says so, as long as patience lasts.
-pub fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..PATIENCE.as_millis() {
-        if done() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{what}: not within a minute");
-}
 
 /// An ARP request of `sender` for `target`.
 pub fn arp_request(sender: [u8; 4], target: [u8; 4]) -> Vec<u8> {

@@ -59,23 +59,9 @@ fn program() -> Program {
         };
         kinds.iter().map(field).collect()
     };
-    let table = |name: &str, kind, key, source| Table {
-        name: name.to_owned(),
-        id: 0,
-        kind,
-        key,
-        actions: (0..3).map(ActionId).collect(),
-        source,
-        max_size: SIZE,
-        counter: None,
-        meter: None,
-        support_timeout: false,
-        default: None,
-        default_action_const: false,
-        default_entry_const: false,
-        entries: Vec::new(),
-        immutable: false,
-    };
+    let actions = || (0..3).map(ActionId).collect();
+    let table =
+        |name: &str, kind, key, source| Table { source, ..Table::new(name, kind, key, actions(), SIZE) };
     let direct = || TableActions::Direct;
     let mut program = Program::empty();
     program.actions = vec![action("none", &[]), action("one", &[9]), action("many", &[64, 100, 64])];

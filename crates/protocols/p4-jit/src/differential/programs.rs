@@ -3,45 +3,13 @@
 
 use barewire_base::Prng;
 use barewire_p4::ir::{
-    Action, ActionId, Arch, BinaryOp, CalcInput, Calculation, CalculationId, Checksum, CounterArray,
+    Action, ActionId, BinaryOp, CalcInput, Calculation, CalculationId, Checksum, CounterArray,
     CounterId, Deparser, Expr, FieldDef, FieldId, FieldRef, HashAlgorithm, HashSource, Header, HeaderId,
     HeaderRef, HeaderStack, HeaderType, HeaderTypeId, KeyField, KeySource, MatchKind, NextNode, Node, NodeId,
     Param, Parser, ParserOp, ParserState, Pipeline, Program, RegisterArray, RegisterId, StackId, StateId,
-    Stmt, Table, TableActions, TableId, TableKind, Transition, TransitionMatch, UnaryOp, Width,
+    Stmt, Table, TableId, TableKind, Transition, TransitionMatch, UnaryOp, Width,
 };
 use num_bigint::{BigInt, BigUint, Sign};
-
-/// A program with nothing in it.
-pub fn empty() -> Program {
-    Program {
-        name: String::new(),
-        arch: Arch::V1Model,
-        source: String::new(),
-        header_types: Vec::new(),
-        headers: Vec::new(),
-        stacks: Vec::new(),
-        unions: Vec::new(),
-        union_stacks: Vec::new(),
-        errors: Vec::new(),
-        enums: Vec::new(),
-        field_aliases: Vec::new(),
-        field_lists: Vec::new(),
-        learn_lists: Vec::new(),
-        value_sets: Vec::new(),
-        parsers: Vec::new(),
-        deparsers: Vec::new(),
-        actions: Vec::new(),
-        tables: Vec::new(),
-        profiles: Vec::new(),
-        pipelines: Vec::new(),
-        counters: Vec::new(),
-        meters: Vec::new(),
-        registers: Vec::new(),
-        calculations: Vec::new(),
-        checksums: Vec::new(),
-        checksum_units: Vec::new(),
-    }
-}
 
 /// A field width: mostly up to 64 bits, sometimes up to 200.
 fn width(prng: &mut Prng) -> u32 {
@@ -273,28 +241,13 @@ fn table(make: &mut Expressions<'_>, program: &Program, number: u32) -> Table {
             key_field(format!("k{i}"), *kind, field, program, make.prng)
         })
         .collect();
-    Table {
-        name: format!("t{number}"),
-        id: number,
-        kind,
-        key,
-        actions: vec![ActionId(2), ActionId(3)],
-        source: TableActions::Direct,
-        max_size: 64,
-        counter: None,
-        meter: None,
-        support_timeout: false,
-        default: None,
-        default_action_const: false,
-        default_entry_const: false,
-        entries: Vec::new(),
-        immutable: false,
-    }
+    let actions = vec![ActionId(2), ActionId(3)];
+    Table { id: number, ..Table::new(format!("t{number}"), kind, key, actions, 64) }
 }
 
 /// A program of random types, expressions, statements and jumps.
 pub fn random(prng: &mut Prng) -> Program {
-    let mut program = empty();
+    let mut program = Program::empty();
     for metadata in [true, false, false, false] {
         let mut fields = Vec::new();
         let mut bits = 0;

@@ -1,6 +1,6 @@
 //! Lines, indentation, blanks.
-use super::angles::{Role, roles};
 use super::atoms::{Atom, Kind};
+use super::brackets::{Role, roles};
 use crate::lex::{self, Piece, TokenKind};
 
 const STEP: usize = 4;

@@ -8,8 +8,8 @@
 //! It works on the text as it stands, not on the syntax tree, so that directives and macros stay what they are, and both
 //! branches of an `#if` are laid out. Line breaks inside statements are the author's; those between statements, and blanks and
 //! indentation, are ours. The result has the same atoms as the source, or [`format()`] fails: it is checked each time.
-mod angles;
 mod atoms;
+mod brackets;
 mod layout;
 #[cfg(test)]
 mod tests;

@@ -5,38 +5,6 @@ use barewire_p4::ir::*;
 use barewire_p4::key::{KeyLayout, MatchParam};
 use num_bigint::BigUint;
 
-/// A program without anything.
-pub fn empty() -> Program {
-    Program {
-        name: String::new(),
-        arch: Arch::V1Model,
-        source: String::new(),
-        header_types: vec![],
-        headers: vec![],
-        stacks: vec![],
-        unions: vec![],
-        union_stacks: vec![],
-        errors: vec![],
-        enums: vec![],
-        field_aliases: vec![],
-        field_lists: vec![],
-        learn_lists: vec![],
-        value_sets: vec![],
-        parsers: vec![],
-        deparsers: vec![],
-        actions: vec![],
-        tables: vec![],
-        profiles: vec![],
-        pipelines: vec![],
-        counters: vec![],
-        meters: vec![],
-        registers: vec![],
-        calculations: vec![],
-        checksums: vec![],
-        checksum_units: vec![],
-    }
-}
-
 /// An action with parameters of these widths.
 pub fn action(name: &str, widths: &[u32]) -> Action {
     let params = widths.iter().enumerate().map(|(at, &width)| Param { name: format!("p{at}"), width });
@@ -52,28 +20,14 @@ pub fn table(kind: TableKind, key: &[(MatchKind, u32)]) -> Table {
         width,
         mask: None,
     };
-    Table {
-        name: "t".into(),
-        id: 0,
-        kind,
-        key: key.iter().enumerate().map(field).collect(),
-        actions: vec![ActionId(1), ActionId(0)],
-        source: TableActions::Direct,
-        max_size: 1 << 20,
-        counter: None,
-        meter: None,
-        support_timeout: true,
-        default: None,
-        default_action_const: false,
-        default_entry_const: false,
-        entries: vec![],
-        immutable: false,
-    }
+    let key = key.iter().enumerate().map(field).collect();
+    let actions = vec![ActionId(1), ActionId(0)];
+    Table { support_timeout: true, ..Table::new("t", kind, key, actions, 1 << 20) }
 }
 
 /// A program of these tables and two actions: `a` with 9 and 48 bits, `b` with 130.
 pub fn program(tables: Vec<Table>) -> Program {
-    Program { actions: vec![action("a", &[9, 48]), action("b", &[130])], tables, ..empty() }
+    Program { actions: vec![action("a", &[9, 48]), action("b", &[130])], tables, ..Program::empty() }
 }
 
 /// A call of action `a`.

@@ -21,7 +21,7 @@ mod primitive;
 mod tables;
 mod target;
 
-use crate::ir::{Arch, Program};
+use crate::ir::Program;
 use error::{Fault, Result};
 pub use error::{ImportError, Place, Problem, SyntaxProblem};
 use json::Json;
@@ -153,35 +153,7 @@ struct Importer {
 
 impl Importer {
     fn new() -> Importer {
-        let program = Program {
-            name: String::new(),
-            arch: Arch::V1Model,
-            source: String::new(),
-            header_types: Vec::new(),
-            headers: Vec::new(),
-            stacks: Vec::new(),
-            unions: Vec::new(),
-            union_stacks: Vec::new(),
-            errors: Vec::new(),
-            enums: Vec::new(),
-            field_aliases: Vec::new(),
-            field_lists: Vec::new(),
-            learn_lists: Vec::new(),
-            value_sets: Vec::new(),
-            parsers: Vec::new(),
-            deparsers: Vec::new(),
-            actions: Vec::new(),
-            tables: Vec::new(),
-            profiles: Vec::new(),
-            pipelines: Vec::new(),
-            counters: Vec::new(),
-            meters: Vec::new(),
-            registers: Vec::new(),
-            calculations: Vec::new(),
-            checksums: Vec::new(),
-            checksum_units: Vec::new(),
-        };
-        Importer { program, names: names::Names::default(), notes: Vec::new(), state_bytes: 0 }
+        Importer { program: Program::empty(), names: names::Names::default(), notes: Vec::new(), state_bytes: 0 }
     }
 
     fn note(&mut self, at: &Json<'_>, text: impl Into<String>) {

@@ -279,21 +279,12 @@ impl Importer {
         let meter = self.direct_meter(item, &name, id, max_size)?;
         let next = self.next_nodes(item, &actions, nodes)?;
         let mut table = Table {
-            name,
             id: number,
-            kind,
-            key,
-            actions,
             source,
-            max_size,
             counter,
             meter,
             support_timeout: item.flag("support_timeout", false)?,
-            default: None,
-            default_action_const: false,
-            default_entry_const: false,
-            entries: Vec::new(),
-            immutable: false,
+            ..Table::new(name, kind, key, actions, max_size)
         };
         if let Some(default) = item.get("default_entry") {
             self.default_entry(default, &mut table)?;

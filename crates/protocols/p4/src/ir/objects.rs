@@ -349,6 +349,35 @@ pub struct Table {
     pub immutable: bool,
 }
 
+impl Table {
+    /// A table whose actions stand in its entries. It has no entries, no default, no direct counter or meter, and no time-outs.
+    pub fn new(
+        name: impl Into<String>,
+        kind: TableKind,
+        key: Vec<KeyField>,
+        actions: Vec<ActionId>,
+        max_size: u32,
+    ) -> Table {
+        Table {
+            name: name.into(),
+            id: 0,
+            kind,
+            key,
+            actions,
+            source: TableActions::Direct,
+            max_size,
+            counter: None,
+            meter: None,
+            support_timeout: false,
+            default: None,
+            default_action_const: false,
+            default_entry_const: false,
+            entries: Vec::new(),
+            immutable: false,
+        }
+    }
+}
+
 /// The choice of a member of a group.
 #[derive(Debug, Clone)]
 pub struct Selector {

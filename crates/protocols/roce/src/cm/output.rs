@@ -27,7 +27,7 @@ impl Endpoint {
     /// Writes the next message of the connection manager.
     pub(crate) fn transmit_management(&mut self, buf: &mut [u8]) -> Option<usize> {
         while let Some(reply) = self.cm.replies.pop_front() {
-            let sent = speak(&mut self.core, reply.path, |core, gsi| {
+            let sent = with_gsi(&mut self.core, reply.path, |core, gsi| {
                 let path = &core.paths[reply.path];
                 let (local_id, remote_id) = (reply.local_id, reply.remote_id);
                 match reply.what {
@@ -94,7 +94,7 @@ impl Endpoint {
             let what = conn.pending & conn.pending.wrapping_neg();
             conn.pending &= !what;
             let conn = &self.cm.conns[slot];
-            let sent = speak(&mut self.core, conn.path, |core, gsi| write(core, gsi, conn, what, buf));
+            let sent = with_gsi(&mut self.core, conn.path, |core, gsi| write(core, gsi, conn, what, buf));
             if self.cm.conns[slot].pending == 0 {
                 self.cm.conns[slot].queued = false;
                 self.cm.out.pop_front();
@@ -108,7 +108,7 @@ impl Endpoint {
 }
 
 /// Lends the messages of a path, made if this is the first one.
-fn speak(core: &mut Core, path: u32, write: impl FnOnce(&Core, &Gsi) -> usize) -> Option<usize> {
+fn with_gsi(core: &mut Core, path: u32, write: impl FnOnce(&Core, &Gsi) -> usize) -> Option<usize> {
     core.paths.get(path)?;
     let gsi = match core.paths[path].gsi.take() {
         Some(gsi) => gsi,

@@ -202,7 +202,7 @@ impl Reader {
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Said<T> {
-    word.parse().map_err(|_| format!("`{word}` is no number that fits here"))
+    word.parse().map_err(|_| format!("`{word}` is not a number that fits here"))
 }
 
 /// A length or an offset: no block is longer than 16 bits can say.

@@ -142,7 +142,7 @@ impl<'a, 'i> Reader<'a, 'i> {
         let text = self.attribute(node, attribute)?;
         match text.trim().parse() {
             Ok(number) => Ok(number),
-            Err(_) => self.fail(node, format!("`{text}` is no number that `{attribute}` can be")),
+            Err(_) => self.fail(node, format!("`{text}` is not a number that `{attribute}` can be")),
         }
     }
 

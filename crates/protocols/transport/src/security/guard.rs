@@ -3,7 +3,7 @@
 
 use super::noise::{Noise, Said, Split};
 use super::packet::{Opener, Sealer};
-use super::{PeerNumber, Way};
+use super::{PeerKey, PeerNumber};
 use barewire_base::Instant;
 
 /// How far a flow is with being encrypted.
@@ -28,7 +28,7 @@ pub(crate) struct Guard {
     /// What the client said in its INIT.
     pub said: Option<Said>,
     /// Whom a client wants to talk to.
-    pub way: Way,
+    pub way: PeerKey,
     /// The handshake message that is sent until it is answered: that of INIT, ACCEPT or CONFIRM.
     pub message: Vec<u8>,
     /// Who the peer has proven to be.
@@ -49,7 +49,7 @@ impl Guard {
             rx: Opener::wiped(),
             noise: None,
             said: None,
-            way: Way::Plain,
+            way: PeerKey::Plain,
             message: Vec::new(),
             peer: None,
             cipher: "",

@@ -7,19 +7,19 @@
 //!
 //! Randomness is handed in: the endpoint's secret seeds a generator that forgets what it has given out (`draw`).
 
-mod draw;
 pub(crate) mod guard;
 mod keys;
 pub(crate) mod noise;
 pub(crate) mod packet;
 mod primitives;
+mod random;
 mod steps;
 #[cfg(test)]
-mod wiped;
+mod zeroized;
 
-pub(crate) use draw::Draw;
 pub use keys::{KeyError, PrivateKey, PublicKey};
 pub use packet::Cipher;
+pub(crate) use random::HandshakeRng;
 pub(crate) use steps::{Handshakes, Ration};
 
 use std::collections::HashMap;
@@ -145,7 +145,7 @@ pub struct Security {
 
 /// How to connect to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum PeerKey {
     Plain,
     /// To the one peer whose key is known.
     Known(PeerNumber),
@@ -201,15 +201,15 @@ impl Security {
     }
 
     /// How a flow to `remote` is to be made.
-    pub(crate) fn way_to(&self, local: IpAddr, remote: IpAddr) -> Way {
+    pub(crate) fn way_to(&self, local: IpAddr, remote: IpAddr) -> PeerKey {
         if local == remote {
             // Whatever network a peer may be in: this is us.
-            return if self.require { Way::Known(SELF) } else { Way::Plain };
+            return if self.require { PeerKey::Known(SELF) } else { PeerKey::Plain };
         }
         match self.places.find(remote).0 {
-            [one] => Way::Known(*one),
-            [] if !self.require => Way::Plain,
-            _ => Way::Any,
+            [one] => PeerKey::Known(*one),
+            [] if !self.require => PeerKey::Plain,
+            _ => PeerKey::Any,
         }
     }
 
@@ -258,7 +258,7 @@ impl Security {
 
     /// Whether a plain flow from `remote` is refused.
     pub(crate) fn refuses_plain(&self, local: IpAddr, remote: IpAddr) -> bool {
-        self.way_to(local, remote) != Way::Plain
+        self.way_to(local, remote) != PeerKey::Plain
     }
 
     /// The bits of our ciphers.
@@ -352,11 +352,11 @@ mod tests {
         let us = ip("10.0.0.1");
         for require in [true, false] {
             s.require = require;
-            assert_eq!(s.way_to(us, ip("10.0.0.2")), Way::Known(0));
-            assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Known(1), "the longest prefix");
-            let elsewhere = if require { Way::Any } else { Way::Plain };
+            assert_eq!(s.way_to(us, ip("10.0.0.2")), PeerKey::Known(0));
+            assert_eq!(s.way_to(us, ip("10.0.0.3")), PeerKey::Known(1), "the longest prefix");
+            let elsewhere = if require { PeerKey::Any } else { PeerKey::Plain };
             assert_eq!(s.way_to(us, ip("10.0.1.3")), elsewhere);
-            let own = if require { Way::Known(SELF) } else { Way::Plain };
+            let own = if require { PeerKey::Known(SELF) } else { PeerKey::Plain };
             assert_eq!(s.way_to(us, us), own, "also where a peer's network has our address");
             assert!(s.refuses_plain(us, ip("10.0.0.2")));
             assert_eq!(s.refuses_plain(us, ip("10.0.1.3")), require);
@@ -375,10 +375,13 @@ mod tests {
         assert_eq!(s.reached_in_the_clear().map(|p| &p.name[..]).collect::<Vec<_>>(), ["4"]);
         assert!(!s.trust(peer(1, &[])), "not ourselves");
         assert!(s.trust(peer(5, &["10.0.0.0/24"])));
-        assert_eq!(s.way_to(us, ip("10.0.0.2")), Way::Any, "one of two");
-        assert_eq!(s.way_to(us, ip("10.0.0.3")), Way::Known(1));
-        assert_eq!(s.way_to(us, ip("::ffff:10.0.0.3")), Way::Known(1));
+        assert_eq!(s.way_to(us, ip("10.0.0.2")), PeerKey::Any, "one of two");
+        assert_eq!(s.way_to(us, ip("10.0.0.3")), PeerKey::Known(1));
+        assert_eq!(s.way_to(us, ip("::ffff:10.0.0.3")), PeerKey::Known(1));
         assert!(s.trust(peer(6, &["::/0", "fd00::/8"])));
-        assert_eq!((s.way_to(us, ip("fd01::1")), s.way_to(us, ip("99.0.0.1"))), (Way::Known(4), Way::Plain));
+        assert_eq!(
+            (s.way_to(us, ip("fd01::1")), s.way_to(us, ip("99.0.0.1"))),
+            (PeerKey::Known(4), PeerKey::Plain)
+        );
     }
 }

@@ -19,9 +19,9 @@ const XX: &str = "Noise_XX_25519_ChaChaPoly_SHA256";
 
 /// Gives snow the one random value that a side of a handshake needs: its ephemeral key. What it has given is overwritten where it was: to
 /// move it out would leave it there.
-struct Once(Option<Zeroizing<[u8; 32]>>);
+struct OneValue(Option<Zeroizing<[u8; 32]>>);
 
-impl Random for Once {
+impl Random for OneValue {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
         let bytes = self.0.as_mut().filter(|b| b.len() == out.len()).ok_or(snow::Error::Rng)?;
         out.copy_from_slice(&**bytes);
@@ -35,7 +35,7 @@ struct Resolver(Option<Zeroizing<[u8; 32]>>);
 
 impl CryptoResolver for Resolver {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
-        Some(Box::new(Once(self.0.clone())))
+        Some(Box::new(OneValue(self.0.clone())))
     }
     fn resolve_dh(&self, choice: &DHChoice) -> Option<Box<dyn Dh>> {
         (*choice == DHChoice::Curve25519).then(|| Box::new(X25519::default()) as Box<dyn Dh>)

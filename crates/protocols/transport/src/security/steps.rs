@@ -16,7 +16,7 @@
 use super::guard::{Guard, Shield};
 use super::noise::{CIPHERS, Noise, Said, is_rekey};
 use super::packet::FORGERIES_MAX;
-use super::{Cipher, Refusal, Way};
+use super::{Cipher, PeerKey, Refusal};
 use crate::endpoint::Endpoint;
 use crate::event::{CloseReason, ConnectFailure};
 use crate::flow::{FlowId, State};
@@ -158,12 +158,12 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// How a flow between these two is to be made.
-    pub(crate) fn way_to(&self, local: SocketAddr, remote: SocketAddr) -> Way {
-        self.config().security.as_ref().map_or(Way::Plain, |s| s.way_to(local.ip(), remote.ip()))
+    pub(crate) fn way_to(&self, local: SocketAddr, remote: SocketAddr) -> PeerKey {
+        self.config().security.as_ref().map_or(PeerKey::Plain, |s| s.way_to(local.ip(), remote.ip()))
     }
 
     /// Client: the flow is to be encrypted.
-    pub(crate) fn begin_secure(&mut self, slot: u32, way: Way) {
+    pub(crate) fn begin_secure(&mut self, slot: u32, way: PeerKey) {
         let Some(security) = self.config().security.clone() else { return };
         let credit = self.config().credit_window();
         let pieces = if self.config().mtu_discovery { option::PIECES } else { 0 };
@@ -171,7 +171,7 @@ impl<M: Memory> Endpoint<M> {
         f.shield = Shield::Pending;
         f.mss -= TAG_LEN as u16;
         let said = Said {
-            pattern: if matches!(way, Way::Known(_)) { PATTERN_IK } else { PATTERN_XX },
+            pattern: if matches!(way, PeerKey::Known(_)) { PATTERN_IK } else { PATTERN_XX },
             ciphers: security.offers(),
             rekey: security.rekey,
             udp_port: f.remote.port(),
@@ -195,7 +195,7 @@ impl<M: Memory> Endpoint<M> {
         let guard = self.guard(slot);
         let Some(said) = guard.said else { return false };
         let peer = match guard.way {
-            Way::Known(n) => Some(security.key_of(n)),
+            PeerKey::Known(n) => Some(security.key_of(n)),
             _ => None,
         };
         let made = Noise::new(&security, &said, ephemeral, true, peer)
@@ -391,7 +391,7 @@ impl<M: Memory> Endpoint<M> {
         let (local, remote) = (self.flows[slot as usize].local, self.flows[slot as usize].remote);
         let key = self.guard(slot).noise.as_ref().and_then(Noise::peer);
         let peer = match way {
-            Way::Known(n) => Some(n),
+            PeerKey::Known(n) => Some(n),
             _ => key.and_then(|key| security.admits(&key, local.ip(), remote.ip())),
         };
         let Some(peer) = peer else {
@@ -486,7 +486,7 @@ impl<M: Memory> Endpoint<M> {
     }
 
     /// A sealed packet.
-    pub(crate) fn take_in_sealed(
+    pub(crate) fn receive_sealed(
         &mut self,
         now: Instant,
         datagram: &Datagram,

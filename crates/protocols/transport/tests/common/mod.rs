@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub mod forge;
-pub mod liar;
+pub mod rogue;
 
 /// Message memory that a test can write to and read from.
 pub trait TestMemory: Memory + 'static {

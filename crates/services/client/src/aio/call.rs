@@ -97,7 +97,7 @@ impl Body {
 
     /// The body as a vector.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.0.tail(HEAD_BYTES)
+        self.0.bytes_from(HEAD_BYTES)
     }
 }
 
@@ -143,7 +143,7 @@ impl Caller {
         message.read_at(0, &mut head);
         match Head::decode(&head) {
             Some(Head { kind: Kind::Failure, code, .. }) => {
-                let text = String::from_utf8_lossy(&message.tail(HEAD_BYTES)).into_owned();
+                let text = String::from_utf8_lossy(&message.bytes_from(HEAD_BYTES)).into_owned();
                 Err(CallFailure::Server { code, text })
             }
             _ => Ok(Body(message)),

@@ -344,11 +344,11 @@ impl Message {
 
     /// The message as a vector.
     pub fn to_vec(&self) -> Vec<u8> {
-        self.tail(0)
+        self.bytes_from(0)
     }
 
     /// The bytes from `at` on.
-    pub(super) fn tail(&self, at: usize) -> Vec<u8> {
+    pub(super) fn bytes_from(&self, at: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.len().saturating_sub(at)];
         let n = self.read_at(at, &mut bytes);
         bytes.truncate(n);

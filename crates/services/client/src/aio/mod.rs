@@ -78,7 +78,7 @@ pub enum RecvError {
     #[error("the daemon is gone")]
     DaemonGone,
     /// The daemon went, and the next one does not let us listen on this UDP port.
-    #[error("the next daemon does not let us listen on UDP port {0}: it is taken, or its limit is reached")]
+    #[error("the restarted daemon refuses to listen on UDP port {0}: it is taken, or the limit is reached")]
     NotListening(u16),
 }
 

@@ -204,7 +204,7 @@ impl Client {
         for flow in flows {
             self.queued.push_back(Event::Closed { flow, reason: CloseReason::LocalReset });
         }
-        self.shares.anew(self.channel.geometry().sends_max());
+        self.shares.reset(self.channel.geometry().sends_max());
         self.peers.clear();
         self.owed.clear();
         self.ring_was_full = false;
@@ -288,7 +288,7 @@ impl Client {
             .map(|p| (p, steady.wishes.get(&p).copied()))
             .collect();
         self.send_books = Buddy::new(channel.geometry().send_bytes as usize);
-        self.shares.anew(channel.geometry().sends_max());
+        self.shares.reset(channel.geometry().sends_max());
         (self.addresses, self.mtu, self.number) = (welcome.addresses, welcome.mtu, welcome.application);
         steady.retired.push_front(Retired {
             home: std::mem::replace(&mut self.home, home),

@@ -12,9 +12,9 @@
 //! A completion that finds no room in its application's ring stays in its completion queue, which its owner made as long as it
 //! liked within its quota; an event waits here. Nobody else waits for either.
 
+mod deliver;
 mod objects;
 mod serve;
-mod tell;
 
 pub(crate) use self::objects::OBJECTS_MAX;
 
@@ -143,20 +143,20 @@ pub(crate) struct RdmaCounters {
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug)]
-struct No {
+struct RequestRefusal {
     code: u16,
     what: u16,
     limit: u32,
 }
 
-impl From<u16> for No {
-    fn from(code: u16) -> No {
-        No { code, what: 0, limit: 0 }
+impl From<u16> for RequestRefusal {
+    fn from(code: u16) -> RequestRefusal {
+        RequestRefusal { code, what: 0, limit: 0 }
     }
 }
 
-impl From<VerbError> for No {
-    fn from(e: VerbError) -> No {
+impl From<VerbError> for RequestRefusal {
+    fn from(e: VerbError) -> RequestRefusal {
         match e {
             VerbError::Unknown => entry::code::UNKNOWN,
             VerbError::Busy => entry::code::BUSY,
@@ -171,8 +171,8 @@ impl From<VerbError> for No {
     }
 }
 
-impl From<ConnectError> for No {
-    fn from(e: ConnectError) -> No {
+impl From<ConnectError> for RequestRefusal {
+    fn from(e: ConnectError) -> RequestRefusal {
         match e {
             ConnectError::Verb(e) => return e.into(),
             ConnectError::QueuePair => entry::code::QUEUE_PAIR,
@@ -292,7 +292,7 @@ impl Rdma {
         self.resolving.iter().map(|r| r.until).min()
     }
 
-    fn get(&mut self, number: u32, object: u32, offences: &Offences) -> Result<&mut Object, No> {
+    fn get(&mut self, number: u32, object: u32, offences: &Offences) -> Result<&mut Object, RequestRefusal> {
         self.objects.get(number, object).map_err(|miss| {
             if miss == Miss::NotTheirs {
                 offences.not_theirs.add(1);
@@ -303,7 +303,7 @@ impl Rdma {
 }
 
 /// What the modules below pass around.
-struct Scene<'a, 'b> {
+struct RequestContext<'a, 'b> {
     net: &'a mut Net<'b>,
     applications: &'a mut Applications,
     offences: &'a Offences,

@@ -1,6 +1,6 @@
 //! Requests of applications.
 
-use super::{App, No, Object, Rdma, Resolving, Scene};
+use super::{App, Object, Rdma, RequestContext, RequestRefusal, Resolving};
 use crate::agent::Offences;
 use crate::applications::Applications;
 use barewire_base::{Duration, Instant};
@@ -10,7 +10,7 @@ use barewire_channel::rdma::{
     CreateQp, Device, PostRecv, PostSend, Request, STAGE_MAX, SendData, SendOp as Op, Sge as Piece, code,
     event, quota,
 };
-use barewire_engine::{Rdma as Net, Way};
+use barewire_engine::{PeerPath, Rdma as Net};
 use barewire_roce::{
     self as roce, Access, Connect, Data, Modify, Mtu, PathId, QpInit, QpKind, RejReason, SendOp, SendWr, Sge,
     Terms, VerbError,
@@ -20,18 +20,18 @@ use barewire_roce::{
 const RESOLVE_MAX: Duration = Duration::from_secs(60);
 
 /// What a request is answered with; posts that are taken and staged bytes are not.
-type Answer = Result<Option<entry::Completion>, No>;
+type Answer = Result<Option<entry::Completion>, RequestRefusal>;
 
 fn done(token: u64) -> Answer {
     Ok(Some(entry::Completion::Done { token }))
 }
 
-fn over(what: u16, limit: u32) -> No {
-    No { code: code::QUOTA, what, limit }
+fn over(what: u16, limit: u32) -> RequestRefusal {
+    RequestRefusal { code: code::QUOTA, what, limit }
 }
 
 /// Takes `n` of a quota.
-fn take(used: &mut u32, n: u32, what: u16, limit: u32) -> Result<(), No> {
+fn take(used: &mut u32, n: u32, what: u16, limit: u32) -> Result<(), RequestRefusal> {
     match used.checked_add(n).filter(|sum| *sum <= limit) {
         Some(sum) => {
             *used = sum;
@@ -48,7 +48,7 @@ struct Pieces {
 }
 
 impl Pieces {
-    fn new(pieces: impl Iterator<Item = Piece>) -> Result<Pieces, No> {
+    fn new(pieces: impl Iterator<Item = Piece>) -> Result<Pieces, RequestRefusal> {
         let mut all = Pieces { list: [Sge::default(); roce::SGE_MAX], n: 0 };
         for piece in pieces {
             *all.list.get_mut(all.n).ok_or(code::INVALID)? =
@@ -58,7 +58,7 @@ impl Pieces {
         Ok(all)
     }
 
-    fn staged(bytes: &[u8]) -> Result<Pieces, No> {
+    fn staged(bytes: &[u8]) -> Result<Pieces, RequestRefusal> {
         let (pieces, []) = bytes.as_chunks::<16>() else {
             return Err(code::INVALID.into());
         };
@@ -86,7 +86,7 @@ impl Rdma {
         if !applications.get(number).is_none_or(|a| a.promise(1)) {
             return false;
         }
-        let mut scene = Scene { net, applications, offences, number, now };
+        let mut scene = RequestContext { net, applications, offences, number, now };
         let answer = self.answer(&mut scene, request).unwrap_or_else(|no| {
             self.counters.refused.add(1);
             self.counters.over_quota.add(u64::from(no.code == code::QUOTA));
@@ -110,7 +110,7 @@ impl Rdma {
         &mut self.apps[number as usize]
     }
 
-    fn answer(&mut self, s: &mut Scene<'_, '_>, request: &Request) -> Answer {
+    fn answer(&mut self, s: &mut RequestContext<'_, '_>, request: &Request) -> Answer {
         if self.app(s.number).overflowed && !matches!(request, Request::Stage(_)) {
             return Err(code::INVALID.into());
         }
@@ -205,7 +205,7 @@ impl Rdma {
     // ---- Data ----
 
     #[inline]
-    fn qpn(&mut self, s: &Scene<'_, '_>, qp: u32) -> Result<roce::Qpn, No> {
+    fn qpn(&mut self, s: &RequestContext<'_, '_>, qp: u32) -> Result<roce::Qpn, RequestRefusal> {
         match *self.get(s.number, qp, s.offences)? {
             Object::Qp { qpn, .. } => Ok(qpn),
             _ => Err(code::UNKNOWN.into()),
@@ -213,7 +213,7 @@ impl Rdma {
     }
 
     #[inline]
-    fn post_send(&mut self, s: &mut Scene<'_, '_>, post: &PostSend) -> Answer {
+    fn post_send(&mut self, s: &mut RequestContext<'_, '_>, post: &PostSend) -> Answer {
         let qpn = self.qpn(s, post.qp)?;
         let stage = self.apps[s.number as usize].stage.data();
         let (op, data) = match post.op {
@@ -255,7 +255,7 @@ impl Rdma {
     }
 
     #[inline]
-    fn post_recv(&mut self, s: &mut Scene<'_, '_>, post: &PostRecv) -> Answer {
+    fn post_recv(&mut self, s: &mut RequestContext<'_, '_>, post: &PostRecv) -> Answer {
         let queue = *self.get(s.number, post.queue, s.offences)?;
         let pieces = match post.n {
             Some(n) => Pieces::new(post.list.iter().copied().take(usize::from(n)))?,
@@ -271,17 +271,17 @@ impl Rdma {
 
     // ---- Making and ending ----
 
-    fn insert(&mut self, s: &Scene<'_, '_>, object: Object) -> Result<u32, No> {
+    fn insert(&mut self, s: &RequestContext<'_, '_>, object: Object) -> Result<u32, RequestRefusal> {
         self.objects.insert(s.number, object).ok_or(code::LIMIT.into())
     }
 
     /// The answer about an object that was to be made; gives its quota back when it was not.
     fn made(
         &mut self,
-        s: &Scene<'_, '_>,
+        s: &RequestContext<'_, '_>,
         token: u64,
         key: u32,
-        made: Result<u32, No>,
+        made: Result<u32, RequestRefusal>,
         give_back: impl FnOnce(&mut App),
     ) -> Answer {
         match made {
@@ -293,14 +293,14 @@ impl Rdma {
         }
     }
 
-    fn pd(&mut self, s: &Scene<'_, '_>, pd: u32) -> Result<roce::Pd, No> {
+    fn pd(&mut self, s: &RequestContext<'_, '_>, pd: u32) -> Result<roce::Pd, RequestRefusal> {
         match *self.get(s.number, pd, s.offences)? {
             Object::Pd { pd, .. } => Ok(pd),
             _ => Err(code::UNKNOWN.into()),
         }
     }
 
-    fn cq(&mut self, s: &Scene<'_, '_>, cq: u32) -> Result<roce::CqId, No> {
+    fn cq(&mut self, s: &RequestContext<'_, '_>, cq: u32) -> Result<roce::CqId, RequestRefusal> {
         match *self.get(s.number, cq, s.offences)? {
             Object::Cq { cq, .. } => Ok(cq),
             _ => Err(code::UNKNOWN.into()),
@@ -316,7 +316,7 @@ impl Rdma {
 
     fn reg_mr(
         &mut self,
-        s: &mut Scene<'_, '_>,
+        s: &mut RequestContext<'_, '_>,
         token: u64,
         pd: u32,
         (recv_memory, offset, len): (bool, u32, u32),
@@ -333,19 +333,22 @@ impl Rdma {
         let limit = self.quotas.regions;
         take(&mut self.app(s.number).used.regions, 1, quota::REGIONS, limit)?;
         let mut key = 0;
-        let made = s.net.endpoint.reg_mr(domain, region, base, access).map_err(No::from).and_then(|mr| {
-            key = mr.lkey;
-            self.insert(s, Object::Mr { mr, pd }).inspect_err(|_| {
-                let _ = s.net.endpoint.dereg_mr(mr);
-            })
-        });
+        let made =
+            s.net.endpoint.reg_mr(domain, region, base, access).map_err(RequestRefusal::from).and_then(
+                |mr| {
+                    key = mr.lkey;
+                    self.insert(s, Object::Mr { mr, pd }).inspect_err(|_| {
+                        let _ = s.net.endpoint.dereg_mr(mr);
+                    })
+                },
+            );
         if made.is_ok() {
             self.use_pd(pd, true);
         }
         self.made(s, token, key, made, |app| app.used.regions -= 1)
     }
 
-    fn create_cq(&mut self, s: &mut Scene<'_, '_>, token: u64, entries: u32) -> Answer {
+    fn create_cq(&mut self, s: &mut RequestContext<'_, '_>, token: u64, entries: u32) -> Answer {
         let (queues, completions) = (self.quotas.completion_queues, self.quotas.completions);
         let used = &mut self.app(s.number).used;
         if used.completion_queues >= queues {
@@ -353,9 +356,9 @@ impl Rdma {
         }
         take(&mut used.completions, entries, quota::COMPLETIONS, completions)?;
         used.completion_queues += 1;
-        let made = s.net.endpoint.create_cq(entries).map_err(No::from).and_then(|cq| {
+        let made = s.net.endpoint.create_cq(entries).map_err(RequestRefusal::from).and_then(|cq| {
             // Told at the first completion; from then on it is armed whenever it was found empty.
-            let armed = s.net.endpoint.arm_cq(cq, false).map_err(No::from);
+            let armed = s.net.endpoint.arm_cq(cq, false).map_err(RequestRefusal::from);
             let object = Object::Cq { cq, entries, queued: false };
             let number = armed.and_then(|()| self.insert(s, object)).inspect_err(|_| {
                 let _ = s.net.endpoint.destroy_cq(cq);
@@ -369,7 +372,7 @@ impl Rdma {
         })
     }
 
-    fn create_srq(&mut self, s: &mut Scene<'_, '_>, token: u64, pd: u32, limit: u32) -> Answer {
+    fn create_srq(&mut self, s: &mut RequestContext<'_, '_>, token: u64, pd: u32, limit: u32) -> Answer {
         let domain = self.pd(s, pd)?;
         let (queues, requests) = (self.quotas.shared_receive_queues, self.quotas.requests);
         let used = &mut self.app(s.number).used;
@@ -378,7 +381,7 @@ impl Rdma {
         }
         take(&mut used.recvs, limit, quota::REQUESTS, requests)?;
         used.shared_receive_queues += 1;
-        let made = s.net.endpoint.create_srq(domain, limit).map_err(No::from).and_then(|srq| {
+        let made = s.net.endpoint.create_srq(domain, limit).map_err(RequestRefusal::from).and_then(|srq| {
             let number = self.insert(s, Object::Srq { srq, pd, limit }).inspect_err(|_| {
                 let _ = s.net.endpoint.destroy_srq(srq);
             })?;
@@ -394,7 +397,7 @@ impl Rdma {
         })
     }
 
-    fn create_qp(&mut self, s: &mut Scene<'_, '_>, q: &CreateQp) -> Answer {
+    fn create_qp(&mut self, s: &mut RequestContext<'_, '_>, q: &CreateQp) -> Answer {
         let pd = self.pd(s, q.pd)?;
         let (send_cq, recv_cq) = (self.cq(s, q.send_cq)?, self.cq(s, q.recv_cq)?);
         let access = Access::from_bits(q.access).ok_or(code::INVALID)?;
@@ -430,11 +433,11 @@ impl Rdma {
             qkey: 0,
         };
         let mut key = 0;
-        let made = s.net.endpoint.create_qp(&init).map_err(No::from).and_then(|qpn| {
+        let made = s.net.endpoint.create_qp(&init).map_err(RequestRefusal::from).and_then(|qpn| {
             key = qpn.number();
             let object = Object::Qp { qpn, pd: q.pd, send_max: q.send_max, recv_max, conn: 0 };
             // Receives may be posted from the start, as the peer's first message may come with its agreement.
-            let ready = s.net.endpoint.modify_qp(qpn, Modify::Init).map_err(No::from);
+            let ready = s.net.endpoint.modify_qp(qpn, Modify::Init).map_err(RequestRefusal::from);
             let number = ready.and_then(|()| self.insert(s, object)).inspect_err(|_| {
                 let _ = s.net.endpoint.destroy_qp(s.now, qpn);
             })?;
@@ -459,7 +462,7 @@ impl Rdma {
         number: u32,
         object: Object,
         now: Instant,
-    ) -> Result<(), No> {
+    ) -> Result<(), RequestRefusal> {
         match object {
             Object::Pd { users: 0, .. } => self.app(owner).used.domains -= 1,
             Object::Pd { .. } => return Err(code::BUSY.into()),
@@ -511,22 +514,29 @@ impl Rdma {
 
     // ---- Connections ----
 
-    fn listen(&mut self, s: &mut Scene<'_, '_>, token: u64, service_id: u64, backlog: u32) -> Answer {
+    fn listen(
+        &mut self,
+        s: &mut RequestContext<'_, '_>,
+        token: u64,
+        service_id: u64,
+        backlog: u32,
+    ) -> Answer {
         let (listeners, connections) = (self.quotas.listeners, self.quotas.connections);
         take(&mut self.app(s.number).used.listeners, 1, quota::LISTENERS, listeners)?;
         let backlog = backlog.clamp(1, connections);
-        let made = s.net.endpoint.listen(service_id, backlog).map_err(No::from).and_then(|listener| {
-            let number = self.insert(s, Object::Listener { listener }).inspect_err(|_| {
-                let _ = s.net.endpoint.unlisten(listener);
-            })?;
-            self.by_listener.insert(listener, number);
-            Ok(number)
-        });
+        let made =
+            s.net.endpoint.listen(service_id, backlog).map_err(RequestRefusal::from).and_then(|listener| {
+                let number = self.insert(s, Object::Listener { listener }).inspect_err(|_| {
+                    let _ = s.net.endpoint.unlisten(listener);
+                })?;
+                self.by_listener.insert(listener, number);
+                Ok(number)
+            });
         self.made(s, token, 0, made, |app| app.used.listeners -= 1)
     }
 
     /// A connection that waits for the application's decision.
-    fn decidable(&mut self, s: &Scene<'_, '_>, conn: u32) -> Result<roce::ConnId, No> {
+    fn decidable(&mut self, s: &RequestContext<'_, '_>, conn: u32) -> Result<roce::ConnId, RequestRefusal> {
         match *self.get(s.number, conn, s.offences)? {
             Object::Conn { conn: Some(conn), qp: 0 } => Ok(conn),
             Object::Conn { .. } => Err(code::STATE.into()),
@@ -534,7 +544,7 @@ impl Rdma {
         }
     }
 
-    fn accept(&mut self, s: &mut Scene<'_, '_>, token: u64, conn: u32, qp: u32) -> Answer {
+    fn accept(&mut self, s: &mut RequestContext<'_, '_>, token: u64, conn: u32, qp: u32) -> Answer {
         let id = self.decidable(s, conn)?;
         let qpn = self.qpn(s, qp)?;
         let private = self.apps[s.number as usize].stage.data();
@@ -556,7 +566,7 @@ impl Rdma {
         }
     }
 
-    fn connect(&mut self, s: &mut Scene<'_, '_>, c: &entry::Connect) -> Answer {
+    fn connect(&mut self, s: &mut RequestContext<'_, '_>, c: &entry::Connect) -> Answer {
         let qpn = self.qpn(s, c.qp)?;
         if let Object::Qp { conn, .. } = *self.get(s.number, c.qp, s.offences)?
             && conn != 0
@@ -574,10 +584,10 @@ impl Rdma {
 
     fn start_connect(
         &mut self,
-        s: &mut Scene<'_, '_>,
+        s: &mut RequestContext<'_, '_>,
         c: &entry::Connect,
         qpn: roce::Qpn,
-    ) -> Result<u32, No> {
+    ) -> Result<u32, RequestRefusal> {
         let resolving = Resolving {
             conn: 0,
             until: s.now + Duration::from_millis(c.timeout_ms.into()).min(RESOLVE_MAX),
@@ -588,22 +598,22 @@ impl Rdma {
             mtu: c.mtu,
             private: Vec::new(),
         };
-        match s.net.way(s.now, c.remote, c.local) {
+        match s.net.peer_path(s.now, c.remote, c.local) {
             // Said by an event, as it is when it is found out later.
-            Way::Unreachable => {
+            PeerPath::Unreachable => {
                 let number = self.insert(s, Object::Conn { conn: None, qp: c.qp })?;
                 self.tie(number, None, c.qp);
                 self.resolving.push(Resolving { conn: number, until: s.now, ..resolving });
                 Ok(number)
             }
-            Way::Pending => {
+            PeerPath::Pending => {
                 let number = self.insert(s, Object::Conn { conn: None, qp: c.qp })?;
                 self.tie(number, None, c.qp);
                 let private = self.app(s.number).stage.data().to_vec();
                 self.resolving.push(Resolving { conn: number, private, ..resolving });
                 Ok(number)
             }
-            Way::Ready(path) => {
+            PeerPath::Ready(path) => {
                 let private = self.apps[s.number as usize].stage.data();
                 let id = ask(s.net, s.now, qpn, path, &resolving, private)?;
                 let number = self.insert(s, Object::Conn { conn: None, qp: c.qp }).inspect_err(|_| {
@@ -621,12 +631,12 @@ impl Rdma {
         let mut i = 0;
         while let Some(r) = self.resolving.get(i) {
             let (number, remote, local, until) = (r.conn, r.remote, r.local, r.until);
-            let outcome = match net.way(now, remote, local) {
-                Way::Pending if now < until => {
+            let outcome = match net.peer_path(now, remote, local) {
+                PeerPath::Pending if now < until => {
                     i += 1;
                     continue;
                 }
-                Way::Ready(path) => Ok(path),
+                PeerPath::Ready(path) => Ok(path),
                 _ => Err((event::UNREACHABLE, 0)),
             };
             let r = self.resolving.swap_remove(i);
@@ -668,7 +678,7 @@ fn ask(
     path: PathId,
     r: &Resolving,
     private: &[u8],
-) -> Result<roce::ConnId, No> {
+) -> Result<roce::ConnId, RequestRefusal> {
     debug_assert!(private.len() <= STAGE_MAX);
     let to = Connect {
         src_port: r.src_port,

@@ -1,8 +1,8 @@
 //! Two daemons in one process, and what the tests ask of them.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod child_daemon;
 pub mod echo;
-pub mod other;
 pub mod rdma;
 
 use barewire_base::Duration as Span;
@@ -11,34 +11,16 @@ use barewire_channel::{AppChannel, ChannelFds, ControlConn, Geometry, VERSION};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
 use barewire_daemon::{Config, Daemon};
 use barewire_engine::{CountersReader, now};
+pub use barewire_testing::{Folder, eventually};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// Nothing that works takes so long, however busy the machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A directory that goes with its value.
-pub struct Dir(pub PathBuf);
-
-impl Dir {
-    pub fn new() -> Dir {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("barewire-daemon-test-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Dir(path)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 pub fn v4(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host)
@@ -61,7 +43,7 @@ pub fn config(dir: &Path, port: &str, host: u8) -> Config {
 pub struct Pair {
     pub a: Daemon,
     pub b: Daemon,
-    _dir: Dir,
+    _dir: Folder,
 }
 
 pub fn pair() -> Pair {
@@ -69,10 +51,10 @@ pub fn pair() -> Pair {
 }
 
 pub fn pair_with(mut change: impl FnMut(&mut Config)) -> Pair {
-    let dir = Dir::new();
-    let port = format!("mem:{}", dir.0.display());
+    let dir = Folder::new("daemon");
+    let port = format!("mem:{}", dir.path().display());
     let mut start = |host| {
-        let mut config = config(&dir.0, &port, host);
+        let mut config = config(dir.path(), &port, host);
         change(&mut config);
         Daemon::start(&config).unwrap()
     };
@@ -242,15 +224,6 @@ pub fn counters(daemon: &Daemon) -> HashMap<String, u64> {
 
 pub fn counter(daemon: &Daemon, name: &str) -> u64 {
     *counters(daemon).get(name).unwrap_or_else(|| panic!("no counter {name}"))
-}
-
-/// Waits for something that must come to be.
-pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let end = now() + PATIENCE.into();
-    while !is() {
-        assert!(now() < end, "it never came to be: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Waits until the daemon's gauges say that nobody is there and nothing is left over.

@@ -1,6 +1,6 @@
 //! Daemons with RDMA, and connections between contexts.
 
-use super::{Dir, PATIENCE, Pair, config, v4};
+use super::{Folder, PATIENCE, Pair, config, v4};
 use barewire_daemon::{Config, Daemon};
 use barewire_roce::Access;
 use barewire_verbs::context::{ConnectTo, Context, ContextConfig, Cq, Event, Mr, Pd, Qp, QpAttr, Wc};
@@ -18,9 +18,9 @@ pub fn rdma_pair_with(change: impl Fn(&mut Config)) -> Pair {
 }
 
 /// A daemon alone on its cable.
-pub fn rdma_alone() -> (Daemon, Dir) {
-    let dir = Dir::new();
-    let mut config = config(&dir.0, &format!("mem:{}", dir.0.display()), 1);
+pub fn rdma_alone() -> (Daemon, Folder) {
+    let dir = Folder::new("daemon");
+    let mut config = config(dir.path(), &format!("mem:{}", dir.path().display()), 1);
     config.rdma.enabled = true;
     (Daemon::start(&config).unwrap(), dir)
 }

@@ -1,6 +1,6 @@
 //! Two hosts with a wire that can be taken away, a daemon on each, two applications with load on each daemon.
 
-use crate::common::{Dir, PATIENCE, attach_to, config, counters, eventually, pattern, v4};
+use crate::common::{Folder, PATIENCE, attach_to, config, counters, eventually, pattern, v4};
 use barewire_base::Prng;
 use barewire_channel::Geometry;
 use barewire_client::{Client, ConnectOptions, Event, FlowId, SendError, WaitError};
@@ -68,7 +68,7 @@ pub struct Rig {
     rounds: Vec<Arc<AtomicU64>>,
     threads: Vec<JoinHandle<()>>,
     namespaces: [Namespace; 2],
-    dir: Dir,
+    dir: Folder,
 }
 
 impl Rig {
@@ -82,7 +82,7 @@ impl Rig {
             rounds: Vec::new(),
             threads: Vec::new(),
             namespaces: [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()],
-            dir: Dir::new(),
+            dir: Folder::new("daemon"),
         };
         rig.make_wire(Some(rig.macs));
         for host in 0..2 {
@@ -102,14 +102,14 @@ impl Rig {
     }
 
     fn socket(&self, host: usize) -> PathBuf {
-        self.dir.0.join(format!("{}.sock", host + 1))
+        self.dir.file(format!("{}.sock", host + 1))
     }
 
     /// Starts the daemon of a host.
     pub fn start(&mut self, host: usize) {
         let kind = self.kind;
         let port = format!("{}:eth0{}", kind.scheme, kind.options);
-        let mut config = config(&self.dir.0, &port, host as u8 + 1);
+        let mut config = config(self.dir.path(), &port, host as u8 + 1);
         (config.engines, config.interface.vlan) = (kind.engines, kind.vlan);
         config.interface.mtu = kind.mtu as u16;
         config.pool.chunk_len = kind.chunk_len;

@@ -169,7 +169,7 @@ impl Truth {
         };
         let mut lines = from.lines().enumerate();
         let Some((_, first)) = lines.next() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "line 1: empty; the header is expected"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "line 1: empty; expected the header"));
         };
         let header = serde_json::from_str(&first?).map_err(|e| bad(1, e))?;
         let mut books = Vec::new();

@@ -278,15 +278,15 @@ fn sources<'a>(connection: &'a Connection, options: &SocketOptions) -> &'a [IpAd
 }
 
 /// What the kernel says beside a packet.
-struct Beside {
+struct ControlMessages {
     stamp: Option<Stamp>,
     dropped: Option<u32>,
     /// There was more to say than memory for it.
     cut: bool,
 }
 
-fn beside(message: &RecvMsg<'_, '_, ()>) -> Beside {
-    let mut read = Beside { stamp: None, dropped: None, cut: false };
+fn control_messages(message: &RecvMsg<'_, '_, ()>) -> ControlMessages {
+    let mut read = ControlMessages { stamp: None, dropped: None, cut: false };
     let Ok(said) = message.cmsgs() else {
         read.cut = true;
         return read;
@@ -345,7 +345,7 @@ fn receive(
     };
     let (mut taken, mut bytes, mut cut) = (0, 0, false);
     for message in received {
-        let said = beside(&message);
+        let said = control_messages(&message);
         cut |= said.cut;
         taken += 1;
         if let Some(dropped) = said.dropped {

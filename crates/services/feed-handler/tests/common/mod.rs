@@ -7,7 +7,7 @@ use barewire_engine::IdleStrategy;
 use barewire_feed_handler::emulator::{EmulatorConfig, connections, order_connections};
 use barewire_feed_handler::{ChannelPlan, Consumer, Input, LineId, Packet, Plan, RecordPlan, SocketOptions};
 use barewire_frame::Stamp;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// UDP port of the first line.
 pub const FIRST_UDP_PORT: u16 = 19_100;
@@ -79,31 +79,6 @@ pub fn plan(config: &EmulatorConfig, input: Input, record: Option<PathBuf>) -> P
 /// Sockets on this interface.
 pub fn sockets(interface: &str) -> Input {
     Input::Sockets(SocketOptions { interface_a: Some(interface.into()), ..SocketOptions::default() })
-}
-
-/// A folder that is removed when the test is over.
-pub struct Folder(PathBuf);
-
-impl Folder {
-    pub fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("barewire-feed-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder for temporary files");
-        Folder(path)
-    }
-
-    pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// False, and loudly so, where no network namespaces can be made.

@@ -3,12 +3,11 @@
 
 pub mod programs;
 
-pub use programs::{
-    Dir, Program, bindings, compile, compile_with, declared, exported, have, library, sanitizers,
-};
+pub use programs::{Program, bindings, compile, compile_with, declared, exported, have, library, sanitizers};
 
 use barewire_client::Geometry;
 use barewire_daemon::{Config, Daemon};
+use barewire_testing::Folder;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -16,12 +15,12 @@ use std::path::PathBuf;
 pub struct Rig {
     pub a: Option<Daemon>,
     pub b: Option<Daemon>,
-    pub dir: Dir,
+    pub dir: Folder,
 }
 
 impl Rig {
     pub fn start(label: &str) -> Rig {
-        let dir = Dir::new(label);
+        let dir = Folder::new(label);
         let mut rig = Rig { a: None, b: None, dir };
         rig.a = Some(rig.daemon(1, "first"));
         rig.b = Some(rig.daemon(2, "first"));
@@ -30,7 +29,7 @@ impl Rig {
 
     /// With channels so small that everything is full now and then.
     pub fn start_small(label: &str) -> Rig {
-        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        let mut rig = Rig { a: None, b: None, dir: Folder::new(label) };
         let small = Geometry { sq_entries: 16, cq_entries: 64, send_bytes: 128 << 10, recv_bytes: 128 << 10 };
         rig.a = Some(rig.daemon_with(1, "first", small));
         rig.b = Some(rig.daemon_with(2, "first", small));
@@ -38,7 +37,7 @@ impl Rig {
     }
 
     pub fn start_with(label: &str, channel: Geometry) -> Rig {
-        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        let mut rig = Rig { a: None, b: None, dir: Folder::new(label) };
         rig.a = Some(rig.daemon_with(1, "first", channel));
         rig.b = Some(rig.daemon_with(2, "first", channel));
         rig
@@ -46,7 +45,7 @@ impl Rig {
 
     /// With what `change` makes of each host's configuration.
     pub fn start_by(label: &str, change: impl Fn(&mut Config, u8)) -> Rig {
-        let mut rig = Rig { a: None, b: None, dir: Dir::new(label) };
+        let mut rig = Rig { a: None, b: None, dir: Folder::new(label) };
         let daemon = |host| {
             let mut config = rig.config(host, "first", Geometry::DEFAULT);
             change(&mut config, host);

@@ -2,37 +2,14 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
 
-use barewire_testing::{Needs, skip, skip_part};
+use barewire_testing::{Folder, Needs, skip, skip_part};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longer than any program here takes, even with every core busy.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-pub struct Dir(PathBuf);
-
-impl Dir {
-    pub fn new(label: &str) -> Dir {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("bw-{label}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Dir(path)
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// The directory with the library under test.
 pub fn library(file: &str) -> PathBuf {
@@ -55,12 +32,12 @@ pub fn have(tool: &str) -> bool {
 }
 
 /// Compiles a C program against a library in `dir` under the name that the linker wants. `None`: no compiler.
-pub fn compile(dir: &Dir, source: &Path, library: &str) -> Option<PathBuf> {
+pub fn compile(dir: &Folder, source: &Path, library: &str) -> Option<PathBuf> {
     compile_with(dir, source, library, &[])
 }
 
 /// The flags that make a program watch its own memory and arithmetic; none, and said so, where the compiler lacks them.
-pub fn sanitizers(dir: &Dir) -> &'static [&'static str] {
+pub fn sanitizers(dir: &Folder) -> &'static [&'static str] {
     const FLAGS: &[&str] = &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
     let source = dir.path().join("sanitized.c");
     std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
@@ -76,7 +53,7 @@ pub fn sanitizers(dir: &Dir) -> &'static [&'static str] {
 }
 
 /// As [`compile`], with more flags.
-pub fn compile_with(dir: &Dir, source: &Path, library: &str, flags: &[&str]) -> Option<PathBuf> {
+pub fn compile_with(dir: &Folder, source: &Path, library: &str, flags: &[&str]) -> Option<PathBuf> {
     if !have("cc") {
         return None;
     }

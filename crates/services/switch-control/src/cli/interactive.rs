@@ -13,9 +13,9 @@ use std::io;
 use std::sync::Arc;
 
 /// Completion by the program the switch runs.
-struct Words(Option<Arc<barewire_p4::ir::Program>>);
+struct ProgramCompleter(Option<Arc<barewire_p4::ir::Program>>);
 
-impl Completer for Words {
+impl Completer for ProgramCompleter {
     type Candidate = String;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
@@ -23,23 +23,23 @@ impl Completer for Words {
     }
 }
 
-impl Hinter for Words {
+impl Hinter for ProgramCompleter {
     type Hint = String;
 }
 
-impl Highlighter for Words {}
-impl Validator for Words {}
-impl Helper for Words {}
+impl Highlighter for ProgramCompleter {}
+impl Validator for ProgramCompleter {}
+impl Helper for ProgramCompleter {}
 
 /// Talk to the person at the terminal until they leave. With `json` answers are JSON, one object a line.
 pub fn run_interactive(session: &mut Session, json: bool) -> Result<(), CliError> {
     let terminal = |error: ReadlineError| CliError::io("the terminal", io::Error::other(error));
     let config = Config::builder().completion_type(CompletionType::List).build();
-    let mut editor: Editor<Words, MemHistory> =
+    let mut editor: Editor<ProgramCompleter, MemHistory> =
         Editor::with_history(config, MemHistory::new()).map_err(terminal)?;
     loop {
         // The program may have been swapped by the line before.
-        editor.set_helper(Some(Words(session.loaded().cloned())));
+        editor.set_helper(Some(ProgramCompleter(session.loaded().cloned())));
         let line = match editor.readline(PROMPT) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,

@@ -279,7 +279,7 @@ pub fn number_map(words: &[&str], what: &str) -> Result<String, CliError> {
     }
     numbers.sort_unstable();
     if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(CliError::Input(format!("{what} {} is there twice", twice[0])));
+        return Err(CliError::Input(format!("{what} {} is given twice", twice[0])));
     }
     let length = numbers.last().map_or(0, |last| last + 1);
     Ok((0..length).rev().map(|at| if numbers.binary_search(&at).is_ok() { '1' } else { '0' }).collect())

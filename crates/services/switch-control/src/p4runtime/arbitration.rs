@@ -112,7 +112,7 @@ impl Arbiter {
         if name.len() > MAX_ROLE_NAME {
             let given = name.len();
             return Err(Status::invalid_argument(format!(
-                "the role's name has {given} bytes, {MAX_ROLE_NAME} are the most"
+                "the role's name has {given} bytes: the limit is {MAX_ROLE_NAME}"
             )));
         }
         if session.role.as_ref().is_some_and(|role| **role != *name) {

@@ -284,7 +284,7 @@ impl Device {
         self.check_device(request.device_id)?;
         if request.entities.len() > MAX_PATTERNS {
             let given = request.entities.len();
-            let why = format!("{given} patterns were given, {MAX_PATTERNS} are the most in one read");
+            let why = format!("{given} patterns were given: the limit of one read is {MAX_PATTERNS}");
             return Err(Status::invalid_argument(why));
         }
         let mut forwarding = lock(&self.forwarding);

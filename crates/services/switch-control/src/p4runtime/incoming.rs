@@ -16,9 +16,9 @@ use tonic::transport::server::Connected;
 /// How long nothing is accepted when that has failed: without file descriptors it fails at once, again and again.
 const PAUSE: Duration = Duration::from_millis(10);
 /// How long a client may take for what begins a connection.
-pub(super) const GREETING: Duration = Duration::from_secs(10);
+pub(super) const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes with which HTTP/2 begins; TLS begins with more.
-const GREETING_LEN: usize = 24;
+const PREFACE_LEN: usize = 24;
 /// A client that has been silent for so long is asked whether it is there, by the kernel.
 const ALIVE_AFTER: Duration = Duration::from_secs(60);
 /// Between two such questions.
@@ -44,7 +44,7 @@ pub(super) async fn accept<F>(
             continue;
         };
         prepare(&stream);
-        if to.send(Ok(Connection::new(stream, place, GREETING))).await.is_err() {
+        if to.send(Ok(Connection::new(stream, place, PREFACE_TIMEOUT))).await.is_err() {
             return;
         }
     }
@@ -62,15 +62,15 @@ fn prepare(stream: &TcpStream) {
 /// A connection, which has one of the places as long as it is there.
 pub(super) struct Connection {
     stream: TcpStream,
-    /// Bytes of the greeting that are still to come, and when it must be there.
-    greeting: Option<(usize, Pin<Box<Sleep>>)>,
+    /// Bytes of the preface that are still to come, and when it must be there.
+    preface: Option<(usize, Pin<Box<Sleep>>)>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: OwnedSemaphorePermit, greeting: Duration) -> Connection {
-        let greeting = Some((GREETING_LEN, Box::pin(tokio::time::sleep(greeting))));
-        Connection { stream, greeting, _place: place }
+    fn new(stream: TcpStream, place: OwnedSemaphorePermit, preface: Duration) -> Connection {
+        let preface = Some((PREFACE_LEN, Box::pin(tokio::time::sleep(preface))));
+        Connection { stream, preface, _place: place }
     }
 }
 
@@ -88,10 +88,10 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, into);
-        let Some((left, until)) = &mut self.greeting else { return read };
+        let Some((left, until)) = &mut self.preface else { return read };
         *left = left.saturating_sub(into.filled().len() - before);
         if *left == 0 {
-            self.greeting = None;
+            self.preface = None;
         } else if read.is_pending() && until.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }

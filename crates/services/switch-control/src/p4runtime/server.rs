@@ -124,7 +124,7 @@ fn file(path: &PathBuf) -> Result<Vec<u8>, GrpcError> {
 
 fn tls_config(tls: &Tls) -> Result<ServerTlsConfig, GrpcError> {
     let identity = Identity::from_pem(file(&tls.cert)?, file(&tls.key)?);
-    let mut config = ServerTlsConfig::new().timeout(incoming::GREETING).identity(identity);
+    let mut config = ServerTlsConfig::new().timeout(incoming::PREFACE_TIMEOUT).identity(identity);
     match &tls.ca_cert {
         Some(path) => {
             let authority = Certificate::from_pem(file(path)?);

@@ -2,7 +2,7 @@
 
 mod bounds;
 mod groups;
-mod news;
+mod notifications;
 mod swaps;
 
 use super::device::{Device, lock};

@@ -76,10 +76,10 @@ impl Ours {
     }
 
     /// Headers that are not valid hold this from now on.
-    pub fn disturb(&mut self, noise: Noise) {
+    pub fn scramble(&mut self, noise: Noise) {
         self.noise = noise;
         if let Noise::Random(seed) = noise {
-            self.harness.plane().datapath.disturb(seed);
+            self.harness.plane().datapath.scramble(seed);
         }
     }
 
@@ -104,7 +104,7 @@ impl Ours {
             self.left.insert(0, datapath.vector().clone());
             self.left.truncate(back);
             if let Some(left) = self.left.get(back - 1) {
-                datapath.disturb_with(left);
+                datapath.scramble_with(left);
             }
         }
         let out = sent.into_iter().map(|s| (s.port, s.bytes)).collect();
@@ -141,7 +141,7 @@ impl Ours {
 /// Whether all that each packet of a scenario does has a meaning, and an end.
 pub fn meaningful(prepared: &Arc<Prepared>, scenario: &Scenario, noise: Noise) -> Result<Vec<bool>, String> {
     let mut ours = Ours::start(prepared, &scenario.lines)?;
-    ours.disturb(noise);
+    ours.scramble(noise);
     ours.trace();
     let sane = |events: &[Event]| {
         events.len() < EVENTS_MAX && !events.iter().any(|event| matches!(event, Event::Undefined { .. }))
@@ -156,7 +156,7 @@ pub fn meaningful(prepared: &Arc<Prepared>, scenario: &Scenario, noise: Noise) -
 /// The fates of all packets of a scenario.
 pub fn run(prepared: &Arc<Prepared>, scenario: &Scenario, noise: Noise) -> Result<(Ours, Vec<Fate>), String> {
     let mut ours = Ours::start(prepared, &scenario.lines)?;
-    ours.disturb(noise);
+    ours.scramble(noise);
     let fates = scenario.packets.iter().map(|(port, bytes)| ours.send(*port, bytes)).collect();
     Ok((ours, fates))
 }

@@ -12,7 +12,7 @@ use std::sync::{
 
 /// The way to one who listens.
 #[derive(Debug)]
-enum Way {
+enum Channel {
     /// What happens.
     Bare(SyncSender<Notification>),
     /// With the epoch at which the program began that it is of.
@@ -21,7 +21,7 @@ enum Way {
 
 #[derive(Debug)]
 struct Subscriber {
-    to: Way,
+    to: Channel,
     gone: AtomicBool,
 }
 
@@ -50,15 +50,15 @@ impl Subscribers {
 
     /// One subscriber more, without those that went away.
     pub(crate) fn with(&self, to: SyncSender<Notification>) -> Subscribers {
-        self.with_way(Way::Bare(to))
+        self.with_way(Channel::Bare(to))
     }
 
     /// The same, for one who has to know which program a notification is of.
     pub(crate) fn with_dated(&self, to: SyncSender<(u64, Notification)>) -> Subscribers {
-        self.with_way(Way::Dated(to))
+        self.with_way(Channel::Dated(to))
     }
 
-    fn with_way(&self, to: Way) -> Subscribers {
+    fn with_way(&self, to: Channel) -> Subscribers {
         let mut new = self.without_gone();
         new.all.push(Arc::new(Subscriber { to, gone: AtomicBool::new(false) }));
         new
@@ -95,10 +95,10 @@ impl Subscribers {
     /// Whether a subscriber had room; none when it went away.
     fn send_to(&self, subscriber: &Subscriber, epoch: u64, notification: Notification) -> Option<bool> {
         let full = match &subscriber.to {
-            Way::Bare(to) => {
+            Channel::Bare(to) => {
                 to.try_send(notification).map_err(|error| matches!(error, TrySendError::Full(_)))
             }
-            Way::Dated(to) => {
+            Channel::Dated(to) => {
                 to.try_send((epoch, notification)).map_err(|error| matches!(error, TrySendError::Full(_)))
             }
         };

@@ -34,7 +34,7 @@ impl View {
     fn check(&self, master: &Master) -> Result<()> {
         match self {
             View::Only(program) if !Arc::ptr_eq(program, &master.prepared.program) => {
-                let why = "another control plane swapped another program in meanwhile";
+                let why = "another control plane has swapped in a different program";
                 Err(ControlError::new(ErrorKind::Overtaken, why))
             }
             _ => Ok(()),
@@ -299,7 +299,7 @@ impl Switch {
         }
         Err(ControlError::new(
             ErrorKind::SwapDisabled,
-            "the switch was started without leave to swap programs",
+            "the switch was started without permission to swap programs",
         ))
     }
 
@@ -351,7 +351,7 @@ impl Switch {
     /// staged program too. No packet is lost. (P4Runtime's `VERIFY_AND_COMMIT`; it needs no leave to swap.)
     ///
     /// # Errors
-    /// [`ErrorKind::BadProgram`]; then the old program goes on.
+    /// [`ErrorKind::BadProgram`]; then the old program keeps running.
     pub fn commit(&self, json: &str) -> Result<()> {
         self.commit_prepared(Arc::new(prepare(json, self.inner.config.engine)?))
     }
@@ -359,7 +359,7 @@ impl Switch {
     /// [`Switch::commit`] for a program that was made ready before (P4Runtime's `VERIFY_AND_SAVE`, then `COMMIT`).
     ///
     /// # Errors
-    /// [`ErrorKind::BadProgram`]; then the old program goes on.
+    /// [`ErrorKind::BadProgram`]; then the old program keeps running.
     pub fn commit_prepared(&self, prepared: Arc<Prepared>) -> Result<()> {
         let master = Master::new(prepared)?;
         let mut control = self.lock_for_write()?;

@@ -175,7 +175,7 @@ impl Switch {
 
         let mut control = self.lock_for_write()?;
         if !Arc::ptr_eq(control.store(&self.view)?.program(), &program) {
-            return Err(bad("another program was swapped in meanwhile"));
+            return Err(bad("another program has been swapped in since"));
         }
         let mirror = |SavedMirror { id, egress_port, multicast_group, truncate_bytes, class_of_service }| {
             (id, MirrorSession { egress_port, multicast_group, truncate_bytes, class_of_service })

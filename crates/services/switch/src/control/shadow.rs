@@ -190,7 +190,7 @@ impl Switch {
         if let Takeover::Keep { version, .. } = takeover
             && version != control.version
         {
-            let why = "another control plane wrote to the switch meanwhile";
+            let why = "another control plane has written to the switch since";
             return Err(ControlError::new(ErrorKind::Overtaken, why));
         }
         control.check_engines(&waiting.master.prepared)?;

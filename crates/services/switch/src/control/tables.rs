@@ -224,7 +224,7 @@ impl Switch {
     /// packets in between.
     pub fn write_all(&self, writes: Vec<TableWrite>) -> std::result::Result<Vec<u64>, (usize, ControlError)> {
         if writes.len() > MAX_ATOMIC {
-            let why = format!("{} writes at once: {MAX_ATOMIC} are the most", writes.len());
+            let why = format!("{} writes at once: the limit is {MAX_ATOMIC}", writes.len());
             return Err((MAX_ATOMIC, ControlError::new(ErrorKind::Other, why)));
         }
         let now_us = self.time_us();

@@ -234,17 +234,17 @@ impl Datapath {
 
     /// From now on headers that are not valid begin with noise instead of zeros, until another program is installed:
     /// for tests with an interpreter, to tell what a program makes of bits that it must not read.
-    pub fn disturb(&mut self, seed: u64) {
+    pub fn scramble(&mut self, seed: u64) {
         let mut noise = barewire_base::Prng::new(seed);
-        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, |_| noise.next_u64());
+        Arc::make_mut(&mut self.layout).scramble(&self.prepared.program, |_| noise.next_u64());
         self.spare.clear();
     }
 
     /// The same with what an earlier packet left behind ([`Datapath::vector`]), as in switches that use their vectors
     /// again.
-    pub fn disturb_with(&mut self, left: &Phv) {
+    pub fn scramble_with(&mut self, left: &Phv) {
         let word = |at| left.words().get(at).copied().unwrap_or(0);
-        Arc::make_mut(&mut self.layout).disturb(&self.prepared.program, word);
+        Arc::make_mut(&mut self.layout).scramble(&self.prepared.program, word);
         self.spare.clear();
     }
 
@@ -424,7 +424,7 @@ impl Datapath {
     }
 
     /// Queue a packet to go through ingress again.
-    fn go_again(&mut self, port: u32, frame: Frame, phv: Phv) {
+    fn recirculate(&mut self, port: u32, frame: Frame, phv: Phv) {
         if self.again.len() >= AGAIN_MAX {
             self.drop(DropReason::QueueFull);
             self.give_back(phv);

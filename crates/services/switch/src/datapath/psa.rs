@@ -94,7 +94,7 @@ impl Datapath {
         let mut phv = self.blank(len as usize);
         self.psa.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
         self.psa.ip_packet_path.set(&mut phv, path::RECIRCULATE);
-        self.go_again(0, frame, phv);
+        self.recirculate(0, frame, phv);
     }
 
     pub(super) fn psa_receive<O: Output>(&mut self, port: u32, frame: Frame, out: &mut O) {
@@ -130,7 +130,7 @@ impl Datapath {
         if self.psa.o_resubmit.get(&self.phv) != 0 {
             let mut phv = self.blank_as_long();
             self.psa.ip_packet_path.set(&mut phv, path::RESUBMIT);
-            return self.go_again(0, frame, phv);
+            return self.recirculate(0, frame, phv);
         }
         let Some(frame) = self.deparse(self.stages.ingress_deparser, frame) else { return };
         let digest = self.phv.slot(slot::DIGEST);
@@ -196,7 +196,7 @@ impl Datapath {
             let mut phv = self.blank_as_long();
             self.psa.ip_ingress_port.set(&mut phv, u64::from(PORT_RECIRCULATE));
             self.psa.ip_packet_path.set(&mut phv, path::RECIRCULATE);
-            return self.go_again(0, frame, phv);
+            return self.recirculate(0, frame, phv);
         }
         out.push(port, frame);
     }

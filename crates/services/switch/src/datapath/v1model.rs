@@ -158,7 +158,7 @@ impl Datapath {
         };
         self.v1.instance_type.set(&mut phv, kind);
         self.v1.packet_length.set(&mut phv, frame.len() as u64);
-        self.go_again(port, frame, phv);
+        self.recirculate(port, frame, phv);
     }
 
     /// The usual way, in machine code as far as it goes; step by step where there is no function for it.
@@ -237,7 +237,7 @@ impl Datapath {
             }
             self.v1.instance_type.set(&mut phv, instance::RESUBMITTED);
             self.v1.packet_length.set(&mut phv, frame.len() as u64);
-            return self.go_again(from, frame, phv);
+            return self.recirculate(from, frame, phv);
         }
         if group != 0 {
             self.v1.instance_type.set(&mut self.phv, instance::REPLICA);
@@ -425,7 +425,7 @@ impl Datapath {
             }
             self.v1.instance_type.set(&mut phv, instance::RECIRCULATED);
             self.v1.packet_length.set(&mut phv, frame.len() as u64);
-            return self.go_again(from, frame, phv);
+            return self.recirculate(from, frame, phv);
         }
         out.push(port, frame);
     }

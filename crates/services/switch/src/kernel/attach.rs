@@ -93,7 +93,7 @@ fn stand(found: &Interface, attach: impl FnOnce() -> Result<Stands, String>) -> 
     })?;
     let (link, native, mut how) = attach()?;
     if left {
-        how.push_str("; a filter that a killed process had left is gone");
+        how.push_str("; a filter that a killed process had left was removed");
     }
     Ok((link, native, how))
 }
@@ -107,9 +107,9 @@ fn claim(found: &Interface) -> Result<Claim, String> {
             Some(holder) => format!("another XDP program is attached to `{name}`: {holder}"),
             None => match Claim::holder(found.index) {
                 Some(who) => {
-                    format!("another switch, or another port of this one, stands at `{name}`: {who}")
+                    format!("another switch, or another port of this one, already uses `{name}`: {who}")
                 }
-                None => format!("another switch, or another port of this one, stands at `{name}`"),
+                None => format!("another switch, or another port of this one, already uses `{name}`"),
             },
         },
         _ => format!("a socket that claims `{name}`: {error}"),
@@ -136,7 +136,7 @@ fn at_xdp(program: &Program, found: &Interface, choice: HookChoice) -> Result<St
                 found.name
             )),
             Err(error) => {
-                Err(format!("whether `{}` takes frames from XDP cannot be found out: {error}", found.name))
+                Err(format!("cannot find out whether `{}` takes frames from XDP: {error}", found.name))
             }
         };
     }
@@ -188,9 +188,10 @@ fn at_tc(
         Err(error) if error.raw_os_error() == Some(98) => {
             Err(format!("another switch has a filter at `{}`", found.name))
         }
-        Err(error) if error.raw_os_error() == Some(17) => {
-            Err(format!("another filter has the place of ours: tc filter show dev {} ingress", found.name))
-        }
+        Err(error) if error.raw_os_error() == Some(17) => Err(format!(
+            "another filter has replaced the switch's: tc filter show dev {} ingress",
+            found.name
+        )),
         Err(error) => Err(format!("rtnetlink, clsact at `{}`: {error}", found.name)),
     }
 }
@@ -257,7 +258,7 @@ impl Kernel {
             (Place::Tc(why), Ok(program)) => {
                 stand(&found, || at_tc(program, &found, why, peer, self.choice))?
             }
-            (Place::Tc(_), Err(why)) => return Err(format!("the program has no form for tc: {why}")),
+            (Place::Tc(_), Err(why)) => return Err(format!("the program cannot run at tc: {why}")),
             (Place::Xdp, _) => stand(&found, || at_xdp(&self.program, &found, self.choice))?,
         };
         let attached = Attached {

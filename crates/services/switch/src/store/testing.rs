@@ -1,7 +1,7 @@
 //! A program for tests of the control side: a table of each kind, and one of everything else.
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, ActionProfile, Arch, CalcInput, Calculation, CounterArray, CounterId,
+    Action, ActionCall, ActionId, ActionProfile, CalcInput, Calculation, CounterArray, CounterId,
     FieldDef, FieldRef, HashAlgorithm, Header, HeaderId, HeaderRef, HeaderType, HeaderTypeId, InitialEntry,
     KeyField, KeySource, LearnList, MatchKind, MeterArray, MeterId, MeterUnit, Param, ProfileId, Program,
     RegisterArray, Selector, Table, TableActions, TableId, TableKind, ValueSet, Width,
@@ -85,21 +85,9 @@ fn key(name: &str, kind: MatchKind, width: u32) -> KeyField {
 
 fn table(name: &str, id: TableId, kind: TableKind, key: Vec<KeyField>) -> Table {
     Table {
-        name: format!("ingress.{name}"),
         id: id.0,
-        kind,
-        key,
-        actions: vec![NOP, FORWARD],
-        source: TableActions::Direct,
-        max_size: 100,
-        counter: None,
-        meter: None,
-        support_timeout: false,
         default: Some(ActionCall { action: NOP, args: Vec::new() }),
-        default_action_const: false,
-        default_entry_const: false,
-        entries: Vec::new(),
-        immutable: false,
+        ..Table::new(format!("ingress.{name}"), kind, key, vec![NOP, FORWARD], 100)
     }
 }
 
@@ -183,7 +171,6 @@ pub(crate) fn program() -> Arc<Program> {
     let item = |width| (CalcInput::Const { value: BigUint::ZERO, width }, width);
     Arc::new(Program {
         name: "testing".into(),
-        arch: Arch::V1Model,
         source: "{}".into(),
         header_types: vec![HeaderType { name: "h_t".into(), fields: vec![field("f", 32)] }],
         headers: vec![Header {
@@ -193,20 +180,11 @@ pub(crate) fn program() -> Arc<Program> {
             union: None,
             length_exp: None,
         }],
-        stacks: Vec::new(),
-        unions: Vec::new(),
-        union_stacks: Vec::new(),
-        errors: Vec::new(),
-        enums: Vec::new(),
-        field_aliases: Vec::new(),
-        field_lists: Vec::new(),
         learn_lists: vec![
             LearnList { id: 7, name: "mac_learn".into(), items: vec![item(48), item(9)] },
             LearnList { id: 3, name: "ingress.digest".into(), items: vec![item(4)] },
         ],
         value_sets: vec![ValueSet { name: "parser.set".into(), widths: vec![16, 9], max_size: 2 }],
-        parsers: Vec::new(),
-        deparsers: Vec::new(),
         actions: vec![
             action("NoAction", NOP, Vec::new()),
             action("ingress.forward", FORWARD, vec![param("port", 9), param("mac", 48)]),
@@ -222,7 +200,6 @@ pub(crate) fn program() -> Arc<Program> {
                 selector: Some(Selector { algorithm: HashAlgorithm::Crc16, input: Vec::new() }),
             },
         ],
-        pipelines: Vec::new(),
         counters: vec![counter("ingress.c", 0, 5000, None), counter("ingress.direct_c", 1, 100, Some(EXACT))],
         meters: vec![meter("ingress.m", 0, 3000, None), meter("ingress.direct_m", 1, 100, Some(EXACT))],
         registers: vec![
@@ -234,7 +211,6 @@ pub(crate) fn program() -> Arc<Program> {
             calculation("toeplitz", HashAlgorithm::Toeplitz),
             calculation("fixed", HashAlgorithm::Crc32),
         ],
-        checksums: Vec::new(),
-        checksum_units: Vec::new(),
+        ..Program::empty()
     })
 }

@@ -8,7 +8,7 @@ mod meters;
 mod psa;
 mod rounds;
 mod sets;
-mod told;
+mod to_controller;
 mod writes;
 
 use barewire_p4::ir::{Arch, CounterId, Program};

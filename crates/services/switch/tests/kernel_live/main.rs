@@ -1,9 +1,9 @@
 //! The switch with its program in the kernel, between interfaces: packets that never leave it, packets that do, writes, program
 //! changes, interfaces that come and go.
 
-mod away;
 #[path = "../common/mod.rs"]
 mod common;
+mod lost_interfaces;
 mod rounds;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
@@ -349,7 +349,7 @@ fn a_program_changes_between_two_packets() {
             switch.swap().expect("another program");
             let patience = Patience::new();
             while stamp(&packet) != 2 {
-                patience.wait("the old program goes on");
+                patience.wait("the old program keeps running");
             }
             server.stop().expect("the engine is well");
         }
@@ -581,7 +581,7 @@ fn a_filter_that_was_left_is_taken_away() {
         victim.wait().expect("it is gone");
         let Err(StartError::Control(why)) = second else { panic!("a second switch at one interface") };
         assert!(
-            why.to_string().contains("another switch, or another port of this one, stands at `s1`: "),
+            why.to_string().contains("another switch, or another port of this one, already uses `s1`: "),
             "{why}"
         );
         assert!(stood.contains("barewire_p4") && stood.contains("clsact"), "{stood}");
@@ -640,7 +640,7 @@ fn a_filter_of_somebody_else_stays() {
         let Err(StartError::Control(why)) = start_at(ROUTER, HookChoice::Clsact) else {
             panic!("one place, two filters")
         };
-        assert!(why.to_string().contains("another filter has the place of ours"), "{why}");
+        assert!(why.to_string().contains("another filter has replaced the switch's"), "{why}");
         assert_eq!(filters(), before);
     });
 }

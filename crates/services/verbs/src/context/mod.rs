@@ -30,16 +30,16 @@
 
 mod arena;
 mod connect;
+mod types;
 mod verbs;
-mod words;
 
-pub use self::words::{
+pub use self::types::{
     Conn, ConnRequest, ConnectTo, Connected, Cq, Event, Failure, Limits, Listener, Mr, NotConnected, Pd, Qp,
     QpAttr, QpView, Refusal, Srq, Wc,
 };
 
 use self::arena::Arena;
-use self::words::Handle;
+use self::types::Handle;
 use barewire_base::Instant;
 use barewire_channel::rdma::{self as entry, Stage, event};
 use barewire_channel::{AppChannel, Attached, Completion, ControlConn, Geometry, Request, Wake, attach};
@@ -118,7 +118,7 @@ pub enum ContextError {
     #[error("the ring of requests is full: poll, and try again")]
     Again,
     /// Too many pieces, too much inline data, or a datagram's address.
-    #[error("a request that no queue pair can have")]
+    #[error("no queue pair can have such a request")]
     Invalid,
     /// There is no way to the peer.
     #[error("no route to the peer, or no answer to ARP or neighbour discovery")]
@@ -447,7 +447,7 @@ impl Context {
         while let Some(completion) = self.channel.next_completion() {
             // A completion that makes no sense comes from a daemon gone mad; messages nobody asked for.
             if let Ok(Completion::Rdma(completion)) = completion {
-                self.take_in(&completion);
+                self.record_completion(&completion);
             }
         }
         if !self.orphans.is_empty() {
@@ -470,7 +470,7 @@ impl Context {
     }
 
     #[inline]
-    fn take_in(&mut self, completion: &entry::Completion) {
+    fn record_completion(&mut self, completion: &entry::Completion) {
         match *completion {
             entry::Completion::Wc(ref wc) => {
                 let result = match WcStatus::from_code(wc.status) {

@@ -1,6 +1,6 @@
 //! Objects, posts, completions.
 
-use super::words::Handle;
+use super::types::Handle;
 use super::{
     Context, ContextError, Cq, CqState, Event, Mr, Pd, Qp, QpAttr, QpState, QpView, Refusal, Srq, Wc,
 };

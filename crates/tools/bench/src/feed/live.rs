@@ -76,7 +76,7 @@ impl FromStr for EngineKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<EngineKind, String> {
-        crate::words::word(text, &ENGINES)
+        crate::names::by_name(text, &ENGINES)
     }
 }
 

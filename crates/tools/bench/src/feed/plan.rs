@@ -32,7 +32,7 @@ impl FromStr for Base {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Base, String> {
-        crate::words::word(text, &BASES)
+        crate::names::by_name(text, &BASES)
     }
 }
 
@@ -40,7 +40,7 @@ impl FromStr for What {
     type Err = String;
 
     fn from_str(text: &str) -> Result<What, String> {
-        crate::words::word(text, &WHATS)
+        crate::names::by_name(text, &WHATS)
     }
 }
 

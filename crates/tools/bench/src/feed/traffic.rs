@@ -43,7 +43,7 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Workload, String> {
-        crate::words::word(text, &WORDS)
+        crate::names::by_name(text, &WORDS)
     }
 }
 

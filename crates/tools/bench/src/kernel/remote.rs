@@ -1,7 +1,7 @@
 //! A baseline with its ends on two machines: the same client and the same echo servers as between the sides of one.
 //!
 //! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and which baseline it is
-//! (its place among all), [`GREETING_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server of another
+//! (its place among all), [`HELLO_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server of another
 //! baseline refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its
 //! backlog.
 
@@ -25,9 +25,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const GREETING: [u8; 8] = *b"bwkernel";
-/// Bytes of a greeting.
-pub const GREETING_LEN: usize = GREETING.len() + 12;
+const HELLO: [u8; 8] = *b"bwkernel";
+/// Bytes of a hello.
+pub const HELLO_LEN: usize = HELLO.len() + 12;
 /// How long a client may take to greet, and to make all of its connections.
 const GREETING_WAIT: Duration = Duration::from_secs(5);
 /// How long a connection may take to be made.
@@ -48,16 +48,16 @@ pub struct KernelEnd {
 
 /// What a client says of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Greeting {
+struct Hello {
     size: u32,
     connections: u32,
     baseline: Baseline,
 }
 
-impl Greeting {
-    fn bytes(self) -> [u8; GREETING_LEN] {
-        let mut bytes = [0; GREETING_LEN];
-        bytes[..8].copy_from_slice(&GREETING);
+impl Hello {
+    fn bytes(self) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        bytes[..8].copy_from_slice(&HELLO);
         bytes[8..12].copy_from_slice(&self.size.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.connections.to_le_bytes());
         bytes[16..].copy_from_slice(&self.baseline.number().to_le_bytes());
@@ -65,13 +65,13 @@ impl Greeting {
     }
 
     /// `None`: it is none, or asks for what nobody may have.
-    fn parse(bytes: &[u8; GREETING_LEN]) -> Option<Greeting> {
+    fn parse(bytes: &[u8; HELLO_LEN]) -> Option<Hello> {
         let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let baseline = Baseline::numbered(number(16)).filter(|b| b.protocol == Protocol::Tcp)?;
-        let greeting = Greeting { size: number(8), connections: number(12), baseline };
-        let fits = (SIZE_MIN..=SIZE_MAX).contains(&greeting.size)
-            && (1..=CONNECTIONS_MAX).contains(&greeting.connections);
-        (bytes.starts_with(&GREETING) && fits).then_some(greeting)
+        let hello = Hello { size: number(8), connections: number(12), baseline };
+        let fits =
+            (SIZE_MIN..=SIZE_MAX).contains(&hello.size) && (1..=CONNECTIONS_MAX).contains(&hello.connections);
+        (bytes.starts_with(&HELLO) && fits).then_some(hello)
     }
 }
 
@@ -109,8 +109,8 @@ pub fn serve(
                 let listener = TcpListener::bind(at).map_err(listening)?;
                 listener.set_nonblocking(true).map_err(listening)?;
                 ready(listener.local_addr().map_err(listening)?);
-                while let Some((greeting, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
-                    let size = greeting.size as usize;
+                while let Some((hello, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
+                    let size = hello.size as usize;
                     if let Err(error) = server::serve_tcp(sockets, end.baseline, size, &done) {
                         told(&format!("a client's connections are closed: {error}"));
                     }
@@ -130,18 +130,18 @@ fn client_of(
     baseline: Baseline,
     done: &AtomicBool,
     told: &mut impl FnMut(&str),
-) -> Option<(Greeting, Vec<OwnedFd>)> {
+) -> Option<(Hello, Vec<OwnedFd>)> {
     loop {
         let (first, sockets) = match greeted(listener, done, None) {
-            Ok(Some((greeting, _))) if greeting.baseline != baseline => {
+            Ok(Some((hello, _))) if hello.baseline != baseline => {
                 told(&format!(
                     "a client of another baseline ({}, this end {}) is refused: the same `--baseline` at both ends",
-                    greeting.baseline.name(),
+                    hello.baseline.name(),
                     baseline.name()
                 ));
                 continue;
             }
-            Ok(Some((greeting, socket))) => (greeting, vec![socket]),
+            Ok(Some((hello, socket))) => (hello, vec![socket]),
             Ok(None) => return None,
             Err(why) => {
                 told(&why);
@@ -159,13 +159,13 @@ fn client_of(
 fn others(
     listener: &TcpListener,
     done: &AtomicBool,
-    first: Greeting,
+    first: Hello,
     mut sockets: Vec<OwnedFd>,
 ) -> Result<Option<Vec<OwnedFd>>, String> {
     let by = stamp() + GREETING_WAIT;
     while sockets.len() < first.connections as usize {
         match greeted(listener, done, Some(by))? {
-            Some((greeting, socket)) if greeting == first => sockets.push(socket),
+            Some((hello, socket)) if hello == first => sockets.push(socket),
             Some(_) => return Err("two clients at once: both are refused".to_owned()),
             None => return Ok(None),
         }
@@ -178,7 +178,7 @@ fn greeted(
     listener: &TcpListener,
     done: &AtomicBool,
     by: Option<Instant>,
-) -> Result<Option<(Greeting, OwnedFd)>, String> {
+) -> Result<Option<(Hello, OwnedFd)>, String> {
     let (mut stream, from) = loop {
         if done.load(Ordering::Relaxed) {
             return Ok(None);
@@ -192,7 +192,7 @@ fn greeted(
             return Err("a client made fewer connections than it said".to_owned());
         }
     };
-    let mut bytes = [0; GREETING_LEN];
+    let mut bytes = [0; HELLO_LEN];
     let mut read = || -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -202,8 +202,8 @@ fn greeted(
         set_socket_timeout(&stream, Timeout::Recv, Some(LOOK.into())).map_err(Into::into)
     };
     read().map_err(|e| format!("{from}: {e}"))?;
-    match Greeting::parse(&bytes) {
-        Some(greeting) => Ok(Some((greeting, stream.into()))),
+    match Hello::parse(&bytes) {
+        Some(hello) => Ok(Some((hello, stream.into()))),
         None => Err(format!("{from} is no client of this baseline, or asks for too much")),
     }
 }
@@ -236,13 +236,13 @@ impl RemoteKernelCell {
     fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
         let workload = &self.info.workload;
         let baseline = self.end.baseline;
-        let greeting = Greeting { size: workload.size, connections: workload.connections, baseline };
+        let hello = Hello { size: workload.size, connections: workload.connections, baseline };
         let connect = |_| -> io::Result<OwnedFd> {
             match baseline.protocol {
                 Protocol::Tcp => {
                     let mut stream = connect_from(self.end.ip, self.server)?;
                     stream.set_nodelay(true)?;
-                    stream.write_all(&greeting.bytes())?;
+                    stream.write_all(&hello.bytes())?;
                     Ok(stream.into())
                 }
                 Protocol::Udp => {
@@ -363,11 +363,11 @@ mod tests {
     fn strangers_are_refused_and_the_next_client_is_served() {
         let baseline = Baseline::BLOCKING_TCP;
         let told = beside_server(end(baseline), |at| {
-            let good = Greeting { size: SIZE_MIN, connections: 1, baseline };
+            let good = Hello { size: SIZE_MIN, connections: 1, baseline };
             for words in [
                 *b"GET / HTTP/1.1\r\n\r\n\r\n",
-                Greeting { size: u32::MAX, ..good }.bytes(),
-                Greeting { baseline: Baseline::named("kernel-tcp-spin").unwrap(), ..good }.bytes(),
+                Hello { size: u32::MAX, ..good }.bytes(),
+                Hello { baseline: Baseline::named("kernel-tcp-spin").unwrap(), ..good }.bytes(),
             ] {
                 let mut stranger = TcpStream::connect(at).unwrap();
                 stranger.write_all(&words).unwrap();

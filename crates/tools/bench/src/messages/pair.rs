@@ -40,7 +40,7 @@ pub struct HostAddress {
 
 /// Why a text is no [`HostAddress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("an address is expected, such as 10.0.0.1/24 or fd00::1/64")]
+#[error("expected an address, such as 10.0.0.1/24 or fd00::1/64")]
 pub struct BadAddress;
 
 impl FromStr for HostAddress {

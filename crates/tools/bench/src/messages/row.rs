@@ -5,7 +5,7 @@ use crate::messages::cpu::{CpuPerOp, per_op};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
 use crate::messages::{Arrivals, MsgWorkload, SystemName};
 use crate::rounds::{median, once_each};
-use crate::when::When;
+use crate::wall_clock::WallTime;
 use barewire_measure::{Histogram, RttNs, little_law_check};
 use barewire_report::report::SLEEPS_BELOW;
 use serde::{Deserialize, Serialize};
@@ -67,7 +67,7 @@ pub struct RunLine {
     pub overloaded: Option<String>,
     /// When the run measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<When>,
+    pub measured: Option<WallTime>,
 }
 
 /// Response times of one run of an open loop, from the intended send.
@@ -386,7 +386,7 @@ impl RunLine {
             contended: !run.contention.is_empty(),
             void: run.void().map(|v| v.to_string()),
             overloaded: run.overload().map(|o| o.to_string()),
-            measured: run.begun.map(|begin| When::of(begin, begin + run.measured)),
+            measured: run.begun.map(|begin| WallTime::of(begin, begin + run.measured)),
         }
     }
 }

@@ -8,14 +8,14 @@
 //! ```
 //! [`rdma`](crate::rdma) measures the same for tables.
 //!
-//! What a client wants of `serve` stands in the private data of its request ([`Greeting`]); one that says nothing is taken for an
+//! What a client wants of `serve` stands in the private data of its request ([`Hello`]); one that says nothing is taken for an
 //! rping, which says its wishes in messages ([`Advert`]), or for one that only connects. A whole session runs in the caller's
 //! thread.
 
 mod client;
 pub mod connect;
 mod error;
-pub(crate) mod greeting;
+pub(crate) mod handshake;
 pub mod perf;
 pub mod ping;
 mod publish;
@@ -24,7 +24,7 @@ mod session;
 
 pub use client::Target;
 pub use error::RcError;
-pub use greeting::{Advert, Greeting, Mode, Offer, WINDOW_MAX};
+pub use handshake::{Advert, Hello, Mode, Offer, WINDOW_MAX};
 
 use barewire_verbs::Memory;
 use barewire_wire::roce::rdma_cm::{self, PortSpace};

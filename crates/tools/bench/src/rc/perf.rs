@@ -7,8 +7,8 @@
 //! | `write`, `read`, `fetch-add`, `compare-swap` | any | from posting until its completion; no application at the peer takes part |
 
 use super::client::{Link, Target, ended};
-use super::{Greeting, Mode, Offer, RcError, WINDOW_MAX, fill, pattern};
-use crate::words::word;
+use super::{Hello, Mode, Offer, RcError, WINDOW_MAX, fill, pattern};
+use crate::names::by_name;
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
 use barewire_measure::{Histogram, stamp};
@@ -61,7 +61,7 @@ impl FromStr for Operation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Operation, String> {
-        word(text, &OPERATIONS)
+        by_name(text, &OPERATIONS)
     }
 }
 
@@ -156,9 +156,9 @@ pub fn run(config: &PerfConfig, stop: &StopFlag) -> Result<PerfReport, RcError> 
         Operation::Send => Mode::Sink,
         _ => Mode::Memory,
     };
-    let greeting = Greeting { mode, size, window: config.window };
+    let hello = Hello { mode, size, window: config.window };
     let requests = config.window as u16 + 2;
-    let mut link = Link::connect(&config.target, stop, requests, &greeting.bytes())?;
+    let mut link = Link::connect(&config.target, stop, requests, &hello.bytes())?;
     let result = measure(config, size, mode, &mut link);
     let resent = link.device.stack().endpoint().counters().packets_resent.get();
     link.close();

@@ -1,7 +1,7 @@
 //! One connection of the server: what its client wants, and how far it is.
 
 use super::error::words;
-use super::{Advert, Greeting, Mode, Offer, RcError, fill};
+use super::{Advert, Hello, Mode, Offer, RcError, fill};
 use barewire_base::Instant;
 use barewire_roce::{
     Access, ConnId, CqId, Data, Endpoint, Pd, QpInit, Qpn, SendOp, SendWr, Sge, SrqId, Wc, WcOpcode, WcStatus,
@@ -166,7 +166,7 @@ pub(super) struct Refusal(pub &'static str);
 
 /// What a request asks for: the memory that it takes, and the queue pair.
 pub(super) struct Admission {
-    greeting: Option<Greeting>,
+    hello: Option<Hello>,
     pub init: QpInit,
 }
 
@@ -174,19 +174,19 @@ impl Admission {
     /// Looks at a request's private data.
     pub fn of(private: &[u8], shared: &Shared) -> Result<Admission, Refusal> {
         let plain = QpInit::rc(shared.pd, shared.cq);
-        let Some(greeting) = Greeting::parse(private) else {
+        let Some(hello) = Hello::parse(private) else {
             let init =
                 QpInit { srq: Some(shared.srq), send_max: 4, recv_max: 0, access: Access::NONE, ..plain };
-            return Ok(Admission { greeting: None, init });
+            return Ok(Admission { hello: None, init });
         };
-        let greeting = greeting.ok_or(Refusal("this version of the greeting is not known here"))?;
-        if bytes_of(&greeting) > SESSION_BYTES_MAX {
+        let hello = hello.ok_or(Refusal("this version of the handshake is not known here"))?;
+        if bytes_of(&hello) > SESSION_BYTES_MAX {
             return Err(Refusal("more memory than one connection gets"));
         }
-        let room = slots_of(&greeting) as u16;
-        let access = if greeting.mode == Mode::Echo { Access::NONE } else { Access::ALL };
+        let room = slots_of(&hello) as u16;
+        let access = if hello.mode == Mode::Echo { Access::NONE } else { Access::ALL };
         let init = QpInit { send_max: room.max(1), recv_max: room, access, ..plain };
-        Ok(Admission { greeting: Some(greeting), init })
+        Ok(Admission { hello: Some(hello), init })
     }
 
     /// The session, and what to answer the client.
@@ -198,10 +198,10 @@ impl Admission {
         now: Instant,
     ) -> Result<(Session, Vec<u8>), RcError> {
         let mut answer = Vec::new();
-        let work = match self.greeting {
+        let work = match self.hello {
             None => Work::Ping(Ping { stage: Stage::Source, memory: None }),
-            Some(greeting) => {
-                let perf = Perf::new(verbs, shared, &greeting)?;
+            Some(hello) => {
+                let perf = Perf::new(verbs, shared, &hello)?;
                 let memory = Advert {
                     addr: perf.memory.addr(),
                     rkey: perf.memory.rkey(),
@@ -229,22 +229,22 @@ impl Admission {
 }
 
 /// Places for messages. A client's next message may come before we know that our last one arrived: twice the window.
-fn slots_of(greeting: &Greeting) -> u32 {
-    match greeting.mode {
-        Mode::Echo | Mode::Sink => greeting.window * 2 + 2,
+fn slots_of(hello: &Hello) -> u32 {
+    match hello.mode {
+        Mode::Echo | Mode::Sink => hello.window * 2 + 2,
         Mode::Memory => 0,
     }
 }
 
-fn bytes_of(greeting: &Greeting) -> u64 {
-    u64::from(greeting.size) * u64::from(slots_of(greeting).max(1))
+fn bytes_of(hello: &Hello) -> u64 {
+    u64::from(hello.size) * u64::from(slots_of(hello).max(1))
 }
 
 impl Perf {
-    fn new(verbs: &mut Endpoint, shared: &Shared, greeting: &Greeting) -> Result<Perf, RcError> {
-        let stride = greeting.size as usize;
-        let count = slots_of(greeting) as usize;
-        let (memory, slots) = match greeting.mode {
+    fn new(verbs: &mut Endpoint, shared: &Shared, hello: &Hello) -> Result<Perf, RcError> {
+        let stride = hello.size as usize;
+        let count = slots_of(hello) as usize;
+        let (memory, slots) = match hello.mode {
             Mode::Memory => {
                 let memory = shared.lend(verbs, stride.max(8), Access::ALL)?;
                 fill(&memory);
@@ -262,7 +262,7 @@ impl Perf {
                 }
             }
         };
-        Ok(Perf { mode: greeting.mode, memory, slots, count, stride })
+        Ok(Perf { mode: hello.mode, memory, slots, count, stride })
     }
 
     fn post(&self, verbs: &mut Endpoint, qpn: Qpn, slot: u64) -> Result<(), RcError> {

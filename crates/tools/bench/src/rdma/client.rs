@@ -6,7 +6,7 @@ use super::row::StepSpans;
 use super::server::{CQ_ENTRIES, offered};
 use crate::error::{BenchError, go_on};
 use barewire_base::{Duration, Instant};
-use barewire_engine::Way;
+use barewire_engine::PeerPath;
 use barewire_measure::{Histogram, stamp};
 use barewire_roce::{ConnId, Connect, CqId, Data, Event, PathId, Pd, QpInit, Qpn, SendOp, SendWr, WcStatus};
 use barewire_verbs::{Device, RdmaError};
@@ -32,9 +32,9 @@ pub(crate) fn resolve(
     let end = stamp() + PATIENCE;
     loop {
         let now = barewire_engine::now();
-        match device.stack_mut().way(now, server, None) {
-            Way::Ready(path) => return Ok(path),
-            Way::Pending if now < end => {
+        match device.stack_mut().peer_path(now, server, None) {
+            PeerPath::Ready(path) => return Ok(path),
+            PeerPath::Pending if now < end => {
                 device.stack_mut().poll(now)?;
                 other(now)?;
                 idle.rest(device.stack_mut(), now);

@@ -235,9 +235,9 @@ impl Start {
 }
 
 /// Says that a thread has failed, whatever way it ends.
-pub(super) struct Tells<'a>(pub(super) &'a Gate, pub(super) bool);
+pub(super) struct FailOnDrop<'a>(pub(super) &'a Gate, pub(super) bool);
 
-impl Drop for Tells<'_> {
+impl Drop for FailOnDrop<'_> {
     fn drop(&mut self) {
         if !self.1 {
             self.0.failed.store(true, Ordering::Relaxed);
@@ -492,7 +492,7 @@ fn serve(
     idle: Idle,
     shared: &Shared,
 ) -> Result<(), BenchError> {
-    let mut tells = Tells(&shared.servers, false);
+    let mut tells = FailOnDrop(&shared.servers, false);
     pin(core)?;
     shared.cpu.joins(End::Server);
     let mut servers = Vec::new();
@@ -549,7 +549,7 @@ fn ask(
 ) -> Result<LiveResult, BenchError> {
     let _done = Done(&shared.done);
     pin(core)?;
-    let mut tells = Tells(&shared.clients, false);
+    let mut tells = FailOnDrop(&shared.clients, false);
     shared.cpu.joins(End::Client);
     let share = run.live / u64::from(run.shape.clients());
     let device = open(run, side, wires::client_address(run.shape, client), share)?;
@@ -725,7 +725,7 @@ pub fn port_frames_per_s(
     let idle = if cores.is_some() { spin } else { yield_now };
     let receive = move || -> Result<f64, BenchError> {
         pin(cores.map(|c| c.1))?;
-        let mut tells = Tells(ready, false);
+        let mut tells = FailOnDrop(ready, false);
         let (mut port, _pool) = open(theirs)?;
         let mut burst = Burst::new();
         let (mut first, mut last, mut frames) = (None, stamp(), 0u64);
@@ -748,7 +748,7 @@ pub fn port_frames_per_s(
     };
     let send = move || -> Result<(), BenchError> {
         pin(cores.map(|c| c.0))?;
-        let mut tells = Tells(ready, false);
+        let mut tells = FailOnDrop(ready, false);
         let (mut port, pool) = open(ours)?;
         ready.pass(2)?;
         let mut bytes = [0u8; CM_FRAME_LEN];

@@ -36,7 +36,7 @@ impl FromStr for Over {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Over, String> {
-        crate::words::word(text, &OVERS)
+        crate::names::by_name(text, &OVERS)
     }
 }
 
@@ -51,7 +51,7 @@ impl FromStr for Baseline {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Baseline, String> {
-        crate::words::word(text, &BASELINES)
+        crate::names::by_name(text, &BASELINES)
     }
 }
 
@@ -65,7 +65,7 @@ impl FromStr for Baselines {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Baselines, String> {
-        crate::words::some(text, &BASELINES).map(Baselines)
+        crate::names::some_by_name(text, &BASELINES).map(Baselines)
     }
 }
 

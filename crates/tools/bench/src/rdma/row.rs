@@ -7,7 +7,7 @@ use crate::messages::IdleState;
 use crate::messages::cpu::CpuPerOp;
 use crate::render::LITTLE_TOLERANCE;
 use crate::rounds::{Together, median};
-use crate::when::When;
+use crate::wall_clock::WallTime;
 use barewire_measure::{Histogram, little_law_check};
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +123,7 @@ pub struct RcRun {
     pub void: Option<String>,
     /// When all client threads counted, from the first of these times to the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<When>,
+    pub measured: Option<WallTime>,
 }
 
 impl RcRun {
@@ -138,7 +138,7 @@ impl RcRun {
             failed: result.failed,
             contended: result.contention.as_ref().is_some_and(|c| c.contended),
             void: result.void(),
-            measured: result.windows.as_deref().and_then(span).map(|(from, to)| When::of(from, to)),
+            measured: result.windows.as_deref().and_then(span).map(|(from, to)| WallTime::of(from, to)),
         }
     }
 }

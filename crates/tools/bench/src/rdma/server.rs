@@ -4,7 +4,7 @@ use super::SERVICE_ID;
 use super::idle::Idle;
 use crate::error::BenchError;
 use crate::rc::Advert;
-use crate::rc::greeting::padded;
+use crate::rc::handshake::padded;
 use barewire_base::Instant;
 use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
 use barewire_verbs::{Device, Memory};

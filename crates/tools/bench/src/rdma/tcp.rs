@@ -10,7 +10,7 @@
 
 use super::RcRun;
 use super::idle::Idle;
-use super::live::{Gate, LiveResult, Start, Tells, WARMUP, pin};
+use super::live::{FailOnDrop, Gate, LiveResult, Start, WARMUP, pin};
 use super::sockets::{Done, Sockets};
 use super::windows::Window;
 use super::wires::{self, Hosts, Shape};
@@ -129,7 +129,7 @@ pub(crate) fn run(
         for client in 0..shape.clients() {
             let core = cores.filter(|_| client == 0).map(|c| c.0);
             let connect = move || {
-                let mut tells = Tells(gate, false);
+                let mut tells = FailOnDrop(gate, false);
                 let nic = shape.nic_of(client);
                 while ports[nic as usize].load(Ordering::Acquire) == 0 {
                     if failed.load(Ordering::Relaxed) {

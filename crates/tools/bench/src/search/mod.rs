@@ -16,12 +16,12 @@ pub mod messages;
 mod mlr;
 #[cfg(test)]
 mod models;
-mod words;
+mod parse;
 
 pub use bisect::Bisect;
 pub use burst::{BackToBack, Burst, Bursts};
 pub use mlr::Mlr;
-pub use words::{BadGoal, Kind, goals};
+pub use parse::{BadGoal, Kind, goals};
 
 use barewire_base::Duration;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! The sending end, and what it makes of the server's counts.
 
+use super::protocol::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use super::pump::{self, LOOK, Sent, exact};
-use super::words::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use super::{Interval, Protocol, StreamError, StreamRun};
 use crate::awake::stolen;
 use barewire_base::{Duration, Instant};

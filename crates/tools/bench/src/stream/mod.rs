@@ -5,15 +5,15 @@
 //! loops that move bytes are in `pump`.
 
 pub mod client;
+mod protocol;
 pub(crate) mod pump;
 pub mod server;
-mod words;
 
+use protocol::Counted;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::SocketAddr;
 use std::str::FromStr;
-use words::Counted;
 
 /// UDP and TCP port of a server unless told otherwise.
 pub const PORT: u16 = 5301;

@@ -1,8 +1,8 @@
 //! The receiving end: counts what comes, for any number of clients, and says so.
 
 use super::StreamError;
+use super::protocol::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use super::pump::{self, LOOK, is_wait};
-use super::words::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;

@@ -10,10 +10,10 @@ use super::workload::{Masks, Spec};
 use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
+use crate::names::by_name;
 use crate::published::plan::SEED_RUNS;
 use crate::search::frames;
 use crate::search::messages::{SearchRow, TrialLine};
-use crate::words::word;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::pin_to_core;
@@ -69,7 +69,7 @@ impl FromStr for Over {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Over, String> {
-        word(text, &OVERS)
+        by_name(text, &OVERS)
     }
 }
 
@@ -91,7 +91,7 @@ impl FromStr for Baseline {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Baseline, String> {
-        word(text, &BASELINES)
+        by_name(text, &BASELINES)
     }
 }
 
@@ -103,7 +103,7 @@ impl FromStr for Baselines {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Baselines, String> {
-        crate::words::some(text, &BASELINES).map(Baselines)
+        crate::names::some_by_name(text, &BASELINES).map(Baselines)
     }
 }
 
@@ -127,7 +127,7 @@ impl FromStr for Test {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Test, String> {
-        word(text, &TESTS)
+        by_name(text, &TESTS)
     }
 }
 

@@ -42,7 +42,7 @@ impl std::str::FromStr for Masks {
         match (text, text.parse::<u32>()) {
             ("all", _) => Ok(Masks::All),
             (_, Ok(n)) if n > 0 => Ok(Masks::Some(n)),
-            _ => Err("a number above zero, or `all`, is expected".to_owned()),
+            _ => Err("expected a number above zero, or `all`".to_owned()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `barewire bench bindings`: the languages of the bindings beside their own TCP sockets, ZeroMQ, gRPC and Aeron.
 
-use super::measured::{self, Leave, State, Timing, warn_of_debug_build};
+use super::measured::{self, MeasuredOutputArgs, State, Timing, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -55,7 +55,7 @@ pub struct Args {
     #[command(flatten)]
     timing: Timing,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -86,13 +86,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     if !args.packages.is_dir() && args.languages.iter().any(|language| *language != Language::Rust) {
-        let what = format!("no packages: there is no folder {}", args.packages.display());
+        let what = format!("no packages: folder {} does not exist", args.packages.display());
         return Err(Failure::new(Code::Unfit, what)
             .hint("`make dist` builds them; or `--packages FOLDER`")
             .into());
     }
     let cores = args.timing.pin(console)?;
-    let results = args.leave.begin(console);
+    let results = args.output.begin(console);
     let asked = Settings {
         binary: std::env::current_exe().unwrap_or_else(|_| "barewire".into()),
         wire: args.over.into(),
@@ -142,7 +142,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     measured::run_all_and(
         workloads,
         args.timing.runs,
-        &args.leave,
+        &args.output,
         results,
         "bindings",
         HardwareClass::OneMachine,

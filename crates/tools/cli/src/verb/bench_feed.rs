@@ -1,6 +1,6 @@
 //! `barewire bench feed`: the feed handler, from a packet's arrival to the callback.
 
-use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
+use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, tables_text, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -88,7 +88,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// How long each rate is tried.
@@ -101,7 +101,7 @@ const RATE_SPAN: Duration = Duration::from_millis(500);
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
-    let mut results = args.leave.begin(console);
+    let mut results = args.output.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     // The sender is the first, the engine the second.
     let cores = args.timing.pin(console)?;
@@ -125,7 +125,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     request.check().map_err(measured::of_bench)?;
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
-    let mut so_far = args.leave.so_far("feed", &results, HardwareClass::OneMachine);
+    let mut so_far = args.output.so_far("feed", &results, HardwareClass::OneMachine);
     let (mut rows, failed) = request.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows));
     so_far.add(&rows);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
@@ -151,8 +151,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&more)?;
-    let text = || told(&[text_table(&rows), table(&more)], &results);
-    args.leave.end(&results, "feed", HardwareClass::OneMachine, &[], console, text)?;
+    let text = || tables_text(&[text_table(&rows), table(&more)], &results);
+    args.output.end(&results, "feed", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().of_cells(&rows, broken_off(&rows)).and(&more).conclude(&failures, console))
 }

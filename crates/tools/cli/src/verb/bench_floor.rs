@@ -1,6 +1,6 @@
 //! `barewire bench floor`: the floor under every figure of this machine.
 
-use super::measured::{Leave, warn_of_debug_build};
+use super::measured::{MeasuredOutputArgs, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_bench::Results;
@@ -12,7 +12,7 @@ use barewire_report::run::HardwareClass;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// Runs it.
@@ -22,10 +22,10 @@ pub struct Args {
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     let mut results = Results::begin();
-    let control = Control::measure(args.leave.hiccup)
+    let control = Control::measure(args.output.hiccup)
         .map_err(|e| Failure::new(Code::Unfit, format!("the machine's own figures: {e}")))?;
     for (what, why) in control.missing() {
-        console.note(&format!("no figure of {what}: {why}"));
+        console.note(&format!("{what} was not measured: {why}"));
     }
     let row = serde_json::to_value(&control)?;
     results.set_control(control);
@@ -33,6 +33,6 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let width = words.iter().map(|(what, _)| what.chars().count()).max().unwrap_or_default();
     let lines: Vec<String> = words.iter().map(|(what, much)| format!("{what:<width$}  {much}")).collect();
     let text = lines.join("\n");
-    args.leave.end(&results, "control", HardwareClass::OneMachine, &[], console, || text)?;
+    args.output.end(&results, "control", HardwareClass::OneMachine, &[], console, || text)?;
     Ok(Code::Done)
 }

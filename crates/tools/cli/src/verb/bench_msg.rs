@@ -1,10 +1,10 @@
 //! `barewire bench msg`: request-response messages.
 
-use super::measured::{self, Ended, Leave, Measured, State, Timing, warn_of_debug_build};
+use super::measured::{self, Ended, Measured, MeasuredOutputArgs, State, Timing, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
+use crate::address;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
-use crate::place;
 use crate::signals;
 use barewire_base::Duration;
 use barewire_bench::kernel::{KernelEnd, RemoteKernelCell, serve as serve_kernel};
@@ -103,12 +103,12 @@ pub struct Args {
     #[arg(long, value_name = "MS", default_value = "10", value_parser = measured::millis, requires = "search")]
     late_ms: Duration,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
     /// Be the server only, until Ctrl-C (as `--role server`)
     #[arg(short = 's', long, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
     serve: bool,
     /// Be the client of this server only, and measure (as `--role client --server HOST`)
-    #[arg(short = 'c', long, value_name = "HOST", value_parser = place::host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
+    #[arg(short = 'c', long, value_name = "HOST", value_parser = address::host, conflicts_with_all = ["over", "mode", "options", "server"], help_heading = "Two machines")]
     connect: Option<IpAddr>,
     /// One end only; the other is on another machine: over a port, or (with one `--baseline`, the same at both ends) over the kernel's sockets
     #[arg(long, value_enum, conflicts_with_all = ["over", "mode", "options"], help_heading = "Two machines")]
@@ -249,7 +249,7 @@ impl Args {
         let core = cores.map(|c| if end == End::Client { c.0 } else { c.1 });
         let at = self.connect.or(self.server).map(|ip| SocketAddr::new(ip, SERVER_PORT));
         let asks = end == End::Client;
-        let at = at.ok_or_else(|| usage("`-c HOST` (or `--server`) is missing: who answers"));
+        let at = at.ok_or_else(|| usage("`-c HOST` (or `--server`) is missing: the address of the server"));
         let at = asks.then_some(at).transpose()?;
         let any = match at {
             Some(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
@@ -271,9 +271,7 @@ impl Args {
                 ))));
             }
             _ => {
-                return Err(
-                    usage("between two machines one `--baseline` at a time takes the port's place").into()
-                );
+                return Err(usage("between two machines, give one `--baseline`: it replaces the port").into());
             }
         }
         let port = self.listen.as_ref().filter(|_| end == End::Server).or(self.port.as_ref()).cloned();
@@ -316,7 +314,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         return search(args, asked, args.workload(args.windows()[0], None), console);
     }
     let cores = args.timing.pin(console)?;
-    let mut results = args.leave.begin(console);
+    let mut results = args.output.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let mut hardware = HardwareClass::OneMachine;
     let mut cells: Vec<Box<dyn Cell>> = match args.end() {
@@ -362,7 +360,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let [workload] = workloads.as_slice() else {
                 return Err(Failure::new(
                     Code::Usage,
-                    "between two machines there is one `--rate` and one `--window`",
+                    "between two machines, give one `--rate` and one `--window`",
                 )
                 .into());
             };
@@ -376,13 +374,13 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let planned = planned_time(&cells, args.timing.runs);
     let mut ticker = console.ticker(planned);
     ticker.part("", planned);
-    let so_far = args.leave.so_far("msg", &results, hardware);
+    let so_far = args.output.so_far("msg", &results, hardware);
     let measured = Measured::run(&mut cells, args.timing.runs, &mut ticker, &mut |rows| so_far.keep(rows));
     drop(ticker);
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(cells);
     results.add(&measured.rows)?;
-    args.leave.end(&results, "msg", hardware, &[], console, || match measured.rows.as_slice() {
+    args.output.end(&results, "msg", hardware, &[], console, || match measured.rows.as_slice() {
         [] => String::new(),
         rows => text_table(rows) + &ratios(rows),
     })?;
@@ -393,14 +391,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 /// Searches each system's throughput, one after the other.
 fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -> anyhow::Result<Code> {
     if args.end().is_some() || !args.rate.is_empty() {
-        let why = "`--search` chooses the rate, and has both ends here";
-        return Err(Failure::new(Code::Usage, why).hint("without --role and --rate").into());
+        let why = "`--search` sets the rate itself, and runs both ends on this machine";
+        return Err(Failure::new(Code::Usage, why).hint("leave out --role and --rate").into());
     }
     if !(Duration::from_nanos(1)..=LATE_MAX).contains(&args.late_ms) {
-        return Err(Failure::new(Code::Usage, "`--late-ms` is more than 0 and at most 60000").into());
+        return Err(Failure::new(Code::Usage, "`--late-ms` must be more than 0 and at most 60000").into());
     }
     let cores = args.timing.pin(console)?;
-    let results = args.leave.begin(console);
+    let results = args.output.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let (idle, idle_state, options) = (args.idle, args.idle_state(), args.options.clone());
     let settings = Settings { workload, idle, idle_state, cores, options, command };
@@ -428,7 +426,7 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
     }
     // Hosts go before anything is printed: a reader that goes away must not keep them.
     drop(place);
-    searching::finish(&rows, &failures, &args.leave, results, "msg-search", console)
+    searching::finish(&rows, &failures, &args.output, results, "msg-search", console)
 }
 
 /// Answers until somebody interrupts.

@@ -1,6 +1,6 @@
 //! `barewire bench port`: raw frames between two ports.
 
-use super::measured::{self, Leave, Timing, warn_of_debug_build};
+use super::measured::{self, MeasuredOutputArgs, Timing, warn_of_debug_build};
 use crate::console::Console;
 use crate::failure::Code;
 use crate::signals;
@@ -42,7 +42,7 @@ pub struct Args {
     #[command(flatten)]
     timing: Timing,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// Baselines.
@@ -60,7 +60,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     warn_of_debug_build(console);
     signals::catch()?;
     let (burst, seconds, cores) = (args.burst, args.timing.seconds, args.timing.pin(console)?);
-    let results = args.leave.begin(console);
+    let results = args.output.begin(console);
     let command = &results.fingerprint().run.command_line;
     let asked = |&size: &u32| Settings { size, burst, seconds, cores, command: command.clone() };
     let over: &[Over] = if args.from.is_some() { &[] } else { &args.over };
@@ -83,7 +83,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     measured::run_all(
         workloads,
         args.timing.runs,
-        &args.leave,
+        &args.output,
         results,
         "port",
         HardwareClass::OneMachine,

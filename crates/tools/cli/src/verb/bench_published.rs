@@ -1,7 +1,7 @@
 //! `barewire bench published`: the published tables, of the message service, of bmv2, of a feed handler and of RDMA connections, beside the
 //! same experiments run here.
 
-use super::measured::{self, Leave, SoFar, machine, pin, warn_of_debug_build};
+use super::measured::{self, MeasuredOutputArgs, SoFar, machine, pin, warn_of_debug_build};
 use super::programs::{Measuring, Programs};
 use super::report;
 use crate::console::Console;
@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// Runs it.
@@ -99,30 +99,30 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     };
     let plan = asked.plan().map_err(measured::of_bench)?;
     tell_plan(&plan, console);
-    args.leave.control(&mut results, console);
+    args.output.control(&mut results, console);
     if let Some(why) = &no_hosts {
         results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
     }
     let mut ticker = console.ticker(plan.whole_time());
     let class = HardwareClass::OneMachine;
-    let so_far = args.leave.so_far("seeds", &results, class);
+    let so_far = args.output.so_far("seeds", &results, class);
     let (rows, so_far) = measure(&plan, place, &mut ticker, so_far)?;
     drop(ticker);
     rows.add_to(&mut results)?;
     let records = import::document(&results.document(class, false, &[])?)?.records();
     let why = |table: &PublishedTable| reason(&asked, &rows.failures, no_hosts.as_deref(), table);
     // Every row of every table of the five reports, with ours beside it or the reason why there is none.
-    let tables = Value::from(published::beside(&records, class, &why));
+    let tables = Value::from(published::with_measured(&records, class, &why));
     for case in missing_cases(&records) {
         results.missing(case.table.id, &case.axes, &why(case.table));
     }
     let text = || text(&asked, &rows, &machine(results.fingerprint()));
-    let folder = args.leave.end(&results, "seeds", class, &[("tables", &tables)], console, text)?;
+    let folder = args.output.end(&results, "seeds", class, &[("tables", &tables)], console, text)?;
     so_far.end();
     if let Some(path) = &args.html {
         let options =
             Options { title: "Published tables, and the same measured here".to_owned(), all_published: true };
-        report::page_of(&results, folder.as_deref(), &args.leave.head("seeds", class), &options, path)?;
+        report::page_of(&results, folder.as_deref(), &args.output.head("seeds", class), &options, path)?;
         console.tell(&format!("{} is the report", path.display()));
     }
     let ended = rows.ended();

@@ -1,6 +1,6 @@
 //! `barewire bench rdma`: how fast RDMA connections are made, and what goes over them.
 
-use super::measured::{self, Ended, Leave, State, Timing, told, warn_of_debug_build};
+use super::measured::{self, Ended, MeasuredOutputArgs, State, Timing, tables_text, warn_of_debug_build};
 use crate::args::Cli;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
@@ -85,7 +85,7 @@ pub struct Args {
     #[command(flatten)]
     two: TwoMachines,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// One end only; the other is on another machine.
@@ -97,7 +97,7 @@ struct TwoMachines {
     /// Be the client of the server at this address, and measure
     #[arg(
         long = "client", visible_alias = "connect", short = 'c', value_name = "HOST", group = "end", help_heading = "Two machines",
-        conflicts_with_all = ONE_MACHINE, value_parser = crate::place::host
+        conflicts_with_all = ONE_MACHINE, value_parser = crate::address::host
     )]
     host: Option<IpAddr>,
     /// This end's port, such as xdp:eth0; `%t` is a thread's number, `%n` a NIC's. Not opened where --baseline is given
@@ -143,10 +143,7 @@ impl Args {
         }
         let one = |option: &str, values: &[u32]| match values {
             &[value] => Ok(value.to_string()),
-            _ => Err(Failure::new(
-                Code::Usage,
-                format!("between two machines there is one `{option}` at a time"),
-            )),
+            _ => Err(Failure::new(Code::Usage, format!("between two machines, give one `{option}`"))),
         };
         let mut words: Vec<String> = ["barewire", "rdma"].map(str::to_owned).to_vec();
         let mut add = |more: &[&str]| words.extend(more.iter().map(|word| (*word).to_owned()));
@@ -182,7 +179,7 @@ impl Args {
             add(&["--idle", &IdleStrategy::from(idle).to_string()]);
         }
         add(&["--service-port", &two.service_port.to_string()]);
-        for (asked, option) in [(self.shared_cq, "--shared-cq"), (self.leave.json, "--json")] {
+        for (asked, option) in [(self.shared_cq, "--shared-cq"), (self.output.json, "--json")] {
             if asked {
                 add(&[option]);
             }
@@ -218,7 +215,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     warn_of_debug_build(console);
     signals::catch()?;
-    let mut results = args.leave.begin(console);
+    let mut results = args.output.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let cores = args.timing.pin(console)?;
     let teardown = match (args.teardown, args.no_teardown) {
@@ -268,7 +265,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let of_data = all_data.iter().map(data::Request::planned_time).fold(Duration::ZERO, |a, b| a + b);
     let mut ticker = console.ticker(request.planned_time() + of_data);
     ticker.part("", request.planned_time());
-    let mut so_far = args.leave.so_far("rc", &results, HardwareClass::OneMachine);
+    let mut so_far = args.output.so_far("rc", &results, HardwareClass::OneMachine);
     let (rows, failed) = request.run(&mut |line| ticker.step(&line), &mut |rows| so_far.keep(rows));
     so_far.add(&rows);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
@@ -290,8 +287,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     drop(ticker);
     results.add(&rows)?;
     results.add(&over_them)?;
-    let text = || told(&[text_table(&rows), table(&over_them)], &results);
-    args.leave.end(&results, "rc", HardwareClass::OneMachine, &[], console, text)?;
+    let text = || tables_text(&[text_table(&rows), table(&over_them)], &results);
+    args.output.end(&results, "rc", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().and(&rows).and(&over_them).conclude(&failures, console))
 }

@@ -64,7 +64,7 @@ pub struct Args {
 }
 
 /// What the run tells, on standard error.
-struct Told<'a> {
+struct ConsoleWatch<'a> {
     console: &'a Console,
 }
 
@@ -82,7 +82,7 @@ fn harmless(text: &str) -> String {
     shown
 }
 
-impl Watch for Told<'_> {
+impl Watch for ConsoleWatch<'_> {
     fn line(&mut self, host: &str, text: &str) {
         self.console.tell(&format!("@{host:<NAME_WIDTH$} {}", harmless(text)));
     }
@@ -132,7 +132,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         control: CONTROL.map(str::to_owned).into(),
         resume: resumed(args, &plan)?,
     };
-    let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut Told { console }, &interrupted);
+    let outcome = run_plan(&plan, launcher.as_mut(), &options, &mut ConsoleWatch { console }, &interrupted);
     conclude(outcome.map_err(of_experiment)?, args.json, console)
 }
 
@@ -297,7 +297,7 @@ fn conclude(outcome: Outcome, as_json: bool, console: &Console) -> anyhow::Resul
     }
     // Hosts have a part in these words.
     for same in outcome.failures.chunk_by(|a, b| a.why == b.why) {
-        console.error(&harmless(&told(same)));
+        console.error(&harmless(&failures_text(same)));
     }
     for (host, why) in outcome.lost.iter().chain(&outcome.lost_too) {
         console.error(&harmless(&format!("host {host} was lost: {why}")));
@@ -326,7 +326,7 @@ fn code_of(outcome: &Outcome) -> Code {
 }
 
 /// Runs that failed one after the other for the same reason.
-fn told(same: &[Failed]) -> String {
+fn failures_text(same: &[Failed]) -> String {
     let Some((first, rest)) = same.split_first() else { return String::new() };
     let more = if rest.is_empty() { String::new() } else { format!(" (and {} runs after it)", rest.len()) };
     format!("{}{more}: {}", first.of, first.why)
@@ -359,7 +359,7 @@ mod tests {
         let left = Outcome { left_behind: Some("a process".into()), ..outcome(1, 0, 0) };
         assert_eq!(code_of(&left), Code::Failed);
         assert_eq!(code_of(&Outcome { interrupted: true, ..left }), Code::Interrupted);
-        assert_eq!(told(&outcome(0, 0, 3).failures), "x 1, run 1 (and 2 runs after it): gone");
+        assert_eq!(failures_text(&outcome(0, 0, 3).failures), "x 1, run 1 (and 2 runs after it): gone");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `barewire bench stream`: what lies between two hosts, by streams over the kernel's sockets.
 
-use super::measured::{Kept, conclude, machine, seconds};
+use super::measured::{OutputArgs, conclude, machine, seconds};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -71,7 +71,7 @@ pub struct Args {
     #[arg(long, default_value = "kernel", value_name = "NAME")]
     system: String,
     #[command(flatten)]
-    kept: Kept,
+    output: OutputArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -91,7 +91,7 @@ enum Switched {
 }
 
 fn at(text: &str) -> Result<SocketAddr, String> {
-    crate::place::endpoint_or(text, PORT)
+    crate::address::endpoint_or(text, PORT)
 }
 
 /// Runs it.
@@ -141,7 +141,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
     results.add(&rows)?;
     // What lies between the hosts is not known here.
-    args.kept.end(&results, "stream", HardwareClass::Unknown, &[], console, || match rows.first() {
+    args.output.end(&results, "stream", HardwareClass::Unknown, &[], console, || match rows.first() {
         Some(row) => format!("{}\nMeasured on: {}", text(row), machine(results.fingerprint())),
         None => String::new(),
     })?;

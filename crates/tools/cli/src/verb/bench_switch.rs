@@ -1,6 +1,6 @@
 //! `barewire bench switch`: the P4 switch.
 
-use super::measured::{self, Ended, Leave, State, warn_of_debug_build};
+use super::measured::{self, Ended, MeasuredOutputArgs, State, warn_of_debug_build};
 use super::searching::{self, Asked, SearchArgs};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
@@ -103,7 +103,7 @@ pub struct Args {
     #[command(flatten)]
     search: SearchArgs,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
     /// What `--count` runs under callgrind: so many packets, nothing else
     #[arg(long, hide = true, value_name = "PACKETS")]
     counted_packets: Option<u64>,
@@ -126,7 +126,7 @@ fn one_core(text: &str) -> Result<OneCore, String> {
     match (text, text.parse()) {
         ("none", _) => Ok(OneCore(None)),
         (_, Ok(core)) => Ok(OneCore(Some(core))),
-        _ => Err("the number of a core, or `none`, is expected".to_owned()),
+        _ => Err("expected the number of a core, or `none`".to_owned()),
     }
 }
 
@@ -225,7 +225,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let core = core(args.core)?;
     args.request(core, String::new()).check().map_err(measured::of_bench)?;
     let asked = args.search.asked()?;
-    let mut results = args.leave.begin(console);
+    let mut results = args.output.begin(console);
     let command = results.fingerprint().run.command_line.clone();
     let request = args.request(core, command.clone());
     if let Some(Asked { kind, goals, range }) = asked {
@@ -233,11 +233,11 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let (rows, failed) =
             request.search(&asked, &mut |system, line| searching::tell(console, system, line));
         let failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
-        return searching::finish(&rows, &failures, &args.leave, results, "switch-search", console);
+        return searching::finish(&rows, &failures, &args.output, results, "switch-search", console);
     }
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
-    let so_far = args.leave.so_far("switch", &results, HardwareClass::OneMachine);
+    let so_far = args.output.so_far("switch", &results, HardwareClass::OneMachine);
     let keep = &mut |rows: &[SwitchRow]| so_far.keep(rows);
     let (mut rows, failed) = request.run(Told { tell: &mut |line| ticker.step(&line), keep });
     drop(ticker);
@@ -247,7 +247,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     results.add(&rows)?;
     let text = || text_table(&rows);
-    args.leave.end(&results, "switch", HardwareClass::OneMachine, &[], console, text)?;
+    args.output.end(&results, "switch", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().and(&rows).conclude(&failures, console))
 }

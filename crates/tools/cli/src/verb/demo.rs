@@ -1,7 +1,7 @@
 //! `barewire demo`: the four programs beside what is known, in about four minutes.
 
 use super::bench_published::place;
-use super::measured::{self, Leave, SoFar, machine, pin, warn_of_debug_build};
+use super::measured::{self, MeasuredOutputArgs, SoFar, machine, pin, warn_of_debug_build};
 use super::programs::{Measuring, Programs};
 use super::report;
 use crate::console::{Console, print};
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     #[command(flatten)]
-    leave: Leave,
+    output: MeasuredOutputArgs,
 }
 
 /// Runs it.
@@ -62,7 +62,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
          turns. Embedded: the application polls the port itself; daemon: a process of its own does.",
         time_text(whole)
     ));
-    args.leave.control(&mut results, console);
+    args.output.control(&mut results, console);
     if let Some(why) = &no_hosts {
         results.caveat(format!("without packets: memory and loopback only, as no hosts can be made: {why}"));
     }
@@ -70,7 +70,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         "a demonstration: five runs of less than a second for each row; `barewire bench` measures longer",
     );
     let mut ticker = console.ticker(whole);
-    let so_far = args.leave.so_far("demo", &results, HardwareClass::OneMachine);
+    let so_far = args.output.so_far("demo", &results, HardwareClass::OneMachine);
     let (shown, so_far) = measure(&demo, place, times, &mut ticker, so_far)?;
     drop(ticker);
     if demo.with_hosts {
@@ -81,14 +81,14 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     shown.add_to(&mut results)?;
     let text = || text(&shown, &machine(results.fingerprint()));
-    let folder = args.leave.end(&results, "demo", HardwareClass::OneMachine, &[], console, text)?;
+    let folder = args.output.end(&results, "demo", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     if let Some(path) = &args.report {
         let options = Options { title: "barewire demo".to_owned(), all_published: true };
-        let head = args.leave.head("demo", HardwareClass::OneMachine);
+        let head = args.output.head("demo", HardwareClass::OneMachine);
         report::page_of(&results, folder.as_deref(), &head, &options, path)?;
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        if !args.leave.json {
+        if !args.output.json {
             print(&format!("\nThe report with its pictures: {}", whole.display()))?;
         }
     }

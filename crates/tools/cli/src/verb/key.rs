@@ -95,7 +95,7 @@ fn trust(path: &Path, name: &str, addresses: &[String], key: &PublicKey) -> anyh
     let mut text = fs::read_to_string(path).map_err(failed)?;
     let before = Config::parse(&text, &shown).map_err(|e| Failure::new(Code::Usage, e.to_string()))?;
     if before.transport.security.is_none() {
-        return Err(Failure::new(Code::Usage, format!("{shown}: it has no table [security]"))
+        return Err(Failure::new(Code::Usage, format!("{shown}: no [security] table"))
             .hint("make a key with `barewire key new --out host.key`, and add: [security] key = \"host.key\"")
             .into());
     }

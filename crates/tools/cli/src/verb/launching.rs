@@ -53,7 +53,7 @@ pub struct Launching {
     /// slurm: how long the allocation may stay in the queue [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     slurm_wait: Option<Duration>,
-    /// slurm: an allocation that is there already; it is used and not given back
+    /// slurm: use this existing allocation, and do not release it
     #[arg(long, value_name = "JOB")]
     slurm_job: Option<u64>,
     /// k8s: the container image, with barewire in its path
@@ -120,7 +120,7 @@ const FOREIGN_TIMEOUT: Duration = Duration::from_secs(60);
 /// A time after which somebody silent may be taken for lost.
 fn silence(text: &str) -> Result<Duration, String> {
     let (silence, least) = (seconds(text)?, Duration::from(file::SILENCE_LEAST));
-    let short = || format!("at least {} s: a sign of life is given each second", least.as_secs_f64());
+    let short = || format!("at least {} s: agents send a heartbeat each second", least.as_secs_f64());
     (silence >= least).then_some(silence).ok_or_else(short)
 }
 

@@ -40,7 +40,7 @@ fn time(text: &str, unit_ns: f64) -> Option<Duration> {
 /// In words.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let why =
-        "a number of seconds is expected, such as 3 or 0.25, or a time with its unit, such as 10s or 500ms";
+        "expected a number of seconds, such as 3 or 0.25, or a time with its unit, such as 10s or 500ms";
     time(text, 1e9).ok_or_else(|| why.to_owned())
 }
 
@@ -49,7 +49,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// In words.
 pub fn millis(text: &str) -> Result<Duration, String> {
-    let why = "a number of milliseconds is expected, such as 50, or a time with its unit, such as 50ms or 1s";
+    let why = "expected a number of milliseconds, such as 50, or a time with its unit, such as 50ms or 1s";
     time(text, 1e6).ok_or_else(|| why.to_owned())
 }
 
@@ -58,8 +58,7 @@ pub fn millis(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// In words.
 pub fn micros(text: &str) -> Result<Duration, String> {
-    let why =
-        "a number of microseconds is expected, such as 5000, or a time with its unit, such as 20us or 5ms";
+    let why = "expected a number of microseconds, such as 5000, or a time with its unit, such as 20us or 5ms";
     time(text, 1e3).ok_or_else(|| why.to_owned())
 }
 
@@ -77,7 +76,7 @@ pub fn cores(text: &str) -> Result<Cores, String> {
     }
     let two = text.split_once(',').and_then(|(a, b)| Some((a.trim().parse().ok()?, b.trim().parse().ok()?)));
     two.map(|two| Cores(Some(two)))
-        .ok_or_else(|| "two cores are expected, client's and server's, such as 0,1; or `none`".to_owned())
+        .ok_or_else(|| "expected two cores, client's and server's, such as 0,1; or `none`".to_owned())
 }
 
 /// The cores to pin to: those asked for, else the first two that are allowed, else none, which is said.
@@ -134,7 +133,7 @@ impl Timing {
 
 /// What a verb leaves behind that makes rows.
 #[derive(clap::Args)]
-pub struct Kept {
+pub struct OutputArgs {
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -156,13 +155,13 @@ pub struct Kept {
 fn file(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if path.is_dir() {
-        Err("it is a folder; `--run FOLDER` leaves a run folder".to_owned())
+        Err("this is a folder; `--run FOLDER` writes a run folder".to_owned())
     } else {
         Ok(path)
     }
 }
 
-impl Kept {
+impl OutputArgs {
     /// Whether anything outlives this command.
     fn outlives(&self) -> bool {
         self.json || self.out.is_some() || self.folder.is_some()
@@ -268,23 +267,23 @@ impl SoFar {
 
 /// What a measuring verb leaves behind: options that all of them have.
 #[derive(clap::Args)]
-pub struct Leave {
+pub struct MeasuredOutputArgs {
     #[command(flatten)]
-    kept: Kept,
+    output: OutputArgs,
     /// How long to measure hiccups of the machine, for the control rows in document and run folder
     #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds, help_heading = "Output")]
     pub hiccup: Duration,
 }
 
-impl std::ops::Deref for Leave {
-    type Target = Kept;
+impl std::ops::Deref for MeasuredOutputArgs {
+    type Target = OutputArgs;
 
-    fn deref(&self) -> &Kept {
-        &self.kept
+    fn deref(&self) -> &OutputArgs {
+        &self.output
     }
 }
 
-impl Leave {
+impl MeasuredOutputArgs {
     /// Begins: control rows first, where something is left behind: tables on a terminal need none.
     pub fn begin(&self, console: &Console) -> Results {
         let mut results = Results::begin();
@@ -320,7 +319,7 @@ impl Leave {
 pub fn run_all(
     workloads: Vec<Box<dyn Workload>>,
     runs: u32,
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     results: Results,
     verb: &str,
     hardware: HardwareClass,
@@ -337,7 +336,7 @@ pub fn run_all(
 pub fn run_all_and(
     mut workloads: Vec<Box<dyn Workload>>,
     runs: u32,
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     mut results: Results,
     verb: &str,
     hardware: HardwareClass,
@@ -358,14 +357,14 @@ pub fn run_all_and(
     drop(workloads);
     finish(&mut rows);
     results.add(&rows)?;
-    leave.end(&results, verb, hardware, &[], console, || told(&[table(&rows)], &results))?;
+    leave.end(&results, verb, hardware, &[], console, || tables_text(&[table(&rows)], &results))?;
     so_far.end();
     let failures: Vec<anyhow::Error> = failed.into_iter().map(of_bench).collect();
     Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Tables, those that are not empty, and what they were measured on.
-pub fn told(tables: &[String], results: &Results) -> String {
+pub fn tables_text(tables: &[String], results: &Results) -> String {
     let tables: Vec<&str> = tables.iter().map(String::as_str).filter(|table| !table.is_empty()).collect();
     match tables.is_empty() {
         true => String::new(),
@@ -547,7 +546,7 @@ mod tests {
     #[test]
     fn rows_so_far_are_in_a_file_until_they_are_where_they_belong() {
         let folder = std::env::temp_dir().join(format!("barewire-so-far-{}", std::process::id()));
-        let mut kept = Kept {
+        let mut kept = OutputArgs {
             json: false,
             out: None,
             folder: Some(folder.clone()),

@@ -47,7 +47,7 @@ enum What {
     /// Send one message and wait for its delivery
     Send {
         /// Destination, such as 10.0.0.2:888 or server:888
-        #[arg(value_parser = crate::place::endpoint)]
+        #[arg(value_parser = crate::address::endpoint)]
         to: SocketAddr,
         /// The message; `-` reads it from standard input
         text: String,
@@ -55,7 +55,7 @@ enum What {
     /// Send messages to `listen --echo`, time the echoes and check every byte
     Ping {
         /// Destination, such as 10.0.0.2:888 or server:888
-        #[arg(value_parser = crate::place::endpoint)]
+        #[arg(value_parser = crate::address::endpoint)]
         to: SocketAddr,
         /// How many
         #[arg(long, short, default_value_t = 5)]
@@ -136,7 +136,7 @@ fn listen(
 ) -> anyhow::Result<Code> {
     if let Some(local) = local.filter(|ip| !client.addresses().contains(ip)) {
         let ours: Vec<String> = client.addresses().iter().map(ToString::to_string).collect();
-        return Err(Failure::new(Code::Usage, format!("{local} is no address of this daemon"))
+        return Err(Failure::new(Code::Usage, format!("{local} is not an address of this daemon"))
             .hint(format!("it has {}", ours.join(", ")))
             .into());
     }
@@ -145,7 +145,7 @@ fn listen(
         None => client.listen_wait(udp_port, 0, CONNECT_TIMEOUT),
     };
     listened.map_err(|_| {
-        Failure::new(Code::Failed, format!("udp_port {udp_port} cannot be listened on"))
+        Failure::new(Code::Failed, format!("cannot listen on udp_port {udp_port}"))
             .hint("another application of this daemon may have it")
     })?;
     let at = local.map_or(String::new(), |local| format!(" of {local}"));

@@ -100,7 +100,7 @@ struct ListArgs {
 
 /// `2026-11-22`, as ms since 1970.
 fn day(text: &str) -> Result<u64, String> {
-    utc_ms_of_day(text).ok_or_else(|| "a day is expected, such as 2026-11-22".to_owned())
+    utc_ms_of_day(text).ok_or_else(|| "expected a day, such as 2026-11-22".to_owned())
 }
 
 /// Arguments of `bench compare`.
@@ -172,7 +172,7 @@ fn open(path: &Path, scratch: &Scratch) -> anyhow::Result<Run> {
     let written = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
     let document = import::document(&written).map_err(|e| {
         Failure::new(Code::Failed, format!("{}: {e}", path.display()))
-            .hint("what a bench verb writes with --out is expected, or a run folder")
+            .hint("expected a run folder, or a document that a bench verb wrote with --out")
     })?;
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     // What a document does not say stays unsaid: the file's own time is that of its last copy.
@@ -305,12 +305,12 @@ pub fn run_compare(args: &CompareArgs, console: &Console) -> anyhow::Result<Code
         return Ok(Code::Done);
     }
     let gate = comparison.gate();
-    told(&gate, console);
+    print_gate(&gate, console);
     Ok(if gate.passes() { Code::Done } else { Code::Failed })
 }
 
 /// Every reason for which a gate fails, and what it could not judge.
-fn told(gate: &Gate<'_>, console: &Console) {
+fn print_gate(gate: &Gate<'_>, console: &Console) {
     let figure = |row: &Compared| format!("{}: {}", row.of(), row.figure);
     for row in &gate.unknown {
         console.note(&format!("unknown: {}: {}", figure(row), row.notes.join("; ")));
@@ -400,7 +400,7 @@ fn index_of(args: &ListArgs, console: &Console) -> anyhow::Result<(Index, Rebuil
             Ok(Index::rebuild(&scratch.next(), &args.folder)?)
         }
         Err(error) => {
-            let hint = format!("{INDEX} is the index's name; take what has it away");
+            let hint = format!("{INDEX} is the name of the index; move that file away");
             Err(Failure::new(Code::Failed, error.to_string()).hint(hint).into())
         }
     }

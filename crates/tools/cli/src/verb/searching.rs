@@ -1,6 +1,6 @@
 //! `--search` of the measuring verbs: options, and what is printed.
 
-use super::measured::{Leave, conclude, seconds, told};
+use super::measured::{MeasuredOutputArgs, conclude, seconds, tables_text};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
@@ -73,13 +73,13 @@ pub fn tell(console: &Console, system: &str, line: &TrialLine) {
 pub fn finish(
     rows: &[SearchRow],
     failures: &[anyhow::Error],
-    leave: &Leave,
+    leave: &MeasuredOutputArgs,
     mut results: Results,
     verb: &str,
     console: &Console,
 ) -> anyhow::Result<Code> {
     results.add(rows)?;
-    let text = || told(&[SearchRow::table(rows)], &results);
+    let text = || tables_text(&[SearchRow::table(rows)], &results);
     leave.end(&results, verb, HardwareClass::OneMachine, &[], console, text)?;
     Ok(conclude(rows.iter().any(|row| row.void.is_some()), failures, console))
 }

@@ -60,7 +60,7 @@ fn config(args: &Args) -> anyhow::Result<Config> {
         let text = format!("[interface]\nport = {port:?}\nipv4 = [{ipv4:?}]\n");
         Config::parse(&text, "the command line").map_err(usage)?
     } else {
-        return Err(Failure::new(Code::Usage, "nothing says which port to own")
+        return Err(Failure::new(Code::Usage, "no port is given")
             .hint("--config barewire.toml, or --port xdp:eth0 --ipv4 10.0.0.1/24, or --mac MAC --ip ADDRESS")
             .into());
     };

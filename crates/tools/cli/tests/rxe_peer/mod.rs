@@ -2,11 +2,11 @@
 //! a pair of unix datagram sockets, so nothing here needs rights. What builds and boots it, `make peers` installs.
 
 use barewire_measure::stamp;
-use barewire_testing::{Needs, have, program, shared};
+use barewire_testing::{Needs, Running, have, program, shared};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -19,16 +19,6 @@ const BOOT_MAX: Duration = Duration::from_secs(120);
 
 /// Runs in the guest when it is up: what it is told, line by line, with a number that tells its end from output.
 const SHELL: &str = "ulimit -n 60000\necho '=SHELL'\nwhile read -r number line; do sh -c \"$line\"; echo \"=END $number $?\"; done\n";
-
-/// A process that ends with its owner.
-pub struct Running(pub Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Whether all of it is here.
 fn is_provided() -> bool {
@@ -83,8 +73,7 @@ pub struct Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let _ = self.process.0.kill();
-        let _ = self.process.0.wait();
+        self.process.kill();
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
@@ -141,7 +130,8 @@ impl Guest {
                 }
             }
         });
-        let mut guest = Guest { process: Running(child), stdin, lines, commands: 0, dir };
+        let mut guest =
+            Guest { process: Running { child, said: String::new() }, stdin, lines, commands: 0, dir };
         let boot = guest.until("=SHELL", BOOT_MAX);
         assert!(boot.iter().any(|line| line.contains("PORT_ACTIVE")), "the guest's soft RoCE: {boot:?}");
         Ok(guest)

@@ -43,7 +43,7 @@ impl Files {
         let to = match path.strip_prefix("~/") {
             None => scratch.join(path),
             Some(rest) => {
-                std::env::home_dir().ok_or_else(|| format!("{path}: the user has no folder"))?.join(rest)
+                std::env::home_dir().ok_or_else(|| format!("{path}: the user has no home folder"))?.join(rest)
             }
         };
         let failed = |e: std::io::Error| format!("{}: {e}", to.display());

@@ -131,7 +131,7 @@ impl Worker<'_> {
                 }
                 Ok(Incoming::Garbage(why)) => {
                     self.heard = stamp();
-                    self.error(None, format!("a request that cannot be read: {why}"));
+                    self.error(None, format!("malformed request: {why}"));
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if stamp().since(self.heard) > self.silence {
@@ -197,7 +197,7 @@ impl Worker<'_> {
             }
             Request::Cleanup { argv, env } => {
                 if let Err(e) = undo::keep(self.scratch, &Undo { argv, env }) {
-                    self.error(None, format!("a cleanup command cannot be kept: {e}"));
+                    self.error(None, format!("a cleanup command cannot be saved: {e}"));
                 }
             }
             Request::Sweep => {

@@ -332,7 +332,7 @@ impl<'a> Reader<'a> {
     fn scalar(&self, key: &str, value: &Spanned<Value>) -> Result<String, FileError> {
         axis_value(value.get_ref())
             .map(|value| value.to_string())
-            .ok_or_else(|| self.at(value, format!("{key}: a text, a number, true or false is expected")))
+            .ok_or_else(|| self.at(value, format!("{key}: expected a text, a number, true or false")))
     }
 
     fn published_table(&self, file: &File) -> Result<Option<String>, FileError> {
@@ -407,7 +407,7 @@ impl<'a> Reader<'a> {
             self.seconds("method.silence_s", table.silence_s.as_ref(), usual.silence.as_secs_f64())?;
         if let Some(given) = table.silence_s.as_ref().filter(|_| silence < SILENCE_LEAST.as_secs_f64()) {
             let what = format!(
-                "method.silence_s = {silence}: at least {} s: a sign of life is given each second",
+                "method.silence_s = {silence}: at least {} s: agents send a heartbeat each second",
                 SILENCE_LEAST.as_secs_f64()
             );
             return Err(self.at(given, what));
@@ -435,7 +435,7 @@ impl<'a> Reader<'a> {
         for (key, given) in axes {
             let what = format!("sweep.{key}");
             let Value::Array(values) = given.get_ref() else {
-                return Err(self.at(given, format!("{what}: a list of values is expected")));
+                return Err(self.at(given, format!("{what}: expected a list of values")));
             };
             if values.is_empty() {
                 return Err(self.at(given, format!("{what}: the list is empty")));
@@ -486,7 +486,7 @@ impl<'a> Reader<'a> {
             });
             let Some(step) = step else {
                 let what =
-                    format!("sweep.{name}: a list of tables is expected: [{{ size = 64, window = 1 }}, …]");
+                    format!("sweep.{name}: expected a list of tables: [{{ size = 64, window = 1 }}, …]");
                 return Err(self.at(given, what));
             };
             for (key, _) in &step {
@@ -512,7 +512,7 @@ impl<'a> Reader<'a> {
             return Err(self.at(given, format!("sweep.{key}: an axis is named with a to z, 0 to 9 and `_`")));
         }
         if BUILT_IN.contains(&key) || key == "host" {
-            let what = format!("sweep.{key}: `{{{key}}}` means something already; name the axis otherwise");
+            let what = format!("sweep.{key}: `{{{key}}}` already has a meaning; name the axis otherwise");
             return Err(self.at(given, what));
         }
         Ok(())
@@ -566,7 +566,7 @@ impl<'a> Reader<'a> {
             let source = self.folder.join(table.source.get_ref());
             if !source.is_file() {
                 return Err(
-                    self.at(&table.source, format!("sync.source: there is no file {}", source.display()))
+                    self.at(&table.source, format!("sync.source: no such file: {}", source.display()))
                 );
             }
             let name = source.file_name().map(PathBuf::from).unwrap_or_default();

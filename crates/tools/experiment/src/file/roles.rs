@@ -24,7 +24,7 @@ impl Reader<'_> {
                 return Err(self.at(&table.name, format!("role.name = {name:?}: a second role of this name")));
             }
             if name == "host" || BUILT_IN.contains(&name.as_str()) || known.axes.contains_key(name) {
-                let what = format!("role.name = {name:?}: `{{{name}}}` means something already");
+                let what = format!("role.name = {name:?}: `{{{name}}}` already has a meaning");
                 return Err(self.at(&table.name, what));
             }
             roles.push(self.role(table, known)?);
@@ -37,7 +37,7 @@ impl Reader<'_> {
             .map(|(table, _)| table)
             .collect();
         if let [_, second, ..] = rest.as_slice() {
-            return Err(self.at(&second.name, "role.hosts = \"rest\": another role has the rest already"));
+            return Err(self.at(&second.name, "role.hosts = \"rest\": another role already has the rest"));
         }
         Ok(roles)
     }
@@ -155,7 +155,7 @@ impl Reader<'_> {
                     let name = value.as_str().ok_or_else(|| self.at(given, WANTED))?;
                     self.check_host("role.hosts", given.span().start, name, known)?;
                     if names.iter().any(|other| other == name) {
-                        return Err(self.at(given, format!("role.hosts: `{name}` stands there twice")));
+                        return Err(self.at(given, format!("role.hosts: `{name}` is listed twice")));
                     }
                     names.push(name.to_owned());
                 }

@@ -268,7 +268,8 @@ impl Answer {
             ));
         }
         if let Some(noise) = &self.noise {
-            let why = format!("its login shell prints by itself: {}", super::command::last_words(noise));
+            let why =
+                format!("its login shell prints text of its own: {}", super::command::last_words(noise));
             return Some((why, "let .bashrc, .cshrc or config.fish print in interactive shells only".into()));
         }
         None
@@ -281,15 +282,15 @@ impl Answer {
             return Err(("it has no program that computes a SHA-256".into(), hint.into()));
         }
         if self.shared {
-            let why = "its cache folder can be changed by others, who could put a program of theirs in the binary's place";
+            let why = "other users can write to its cache folder, and could replace the binary";
             return Err((
                 why.into(),
-                "name another cache folder, or take from others what they may do there".into(),
+                "name another cache folder, or remove the write permission of others".into(),
             ));
         }
         if self.bad_sum {
-            let hint = "the connection ended early, or something between changes what passes; try again";
-            return Err(("the binary arrived damaged: its SHA-256 is another".into(), hint.into()));
+            let hint = "the connection ended early, or the data was changed on the way; try again";
+            return Err(("the binary arrived damaged: its SHA-256 differs".into(), hint.into()));
         }
         self.runs.clone().ok_or_else(|| self.broken())
     }

@@ -56,7 +56,7 @@ pub(in crate::launcher) fn run(
     }
     let stdout = child.stdout.take().map(collect);
     let stderr = child.stderr.take().map(collect);
-    let text = |output: Option<Kept>| output.map(Kept::text).unwrap_or_default();
+    let text = |output: Option<Captured>| output.map(Captured::text).unwrap_or_default();
     match wait(&mut child, longest, &|| cancel.load(Ordering::Relaxed)) {
         Waited::Ended(status) => Ok(Ran { status, stdout: text(stdout), stderr: text(stderr) }),
         Waited::TimedOut => {
@@ -139,12 +139,12 @@ impl Until {
 }
 
 /// What was read of an output so far.
-struct Kept {
+struct Captured {
     bytes: Arc<Mutex<Vec<u8>>>,
     ended: Receiver<()>,
 }
 
-impl Kept {
+impl Captured {
     /// All of it, once it has ended; else what there is: a process that was left behind may hold it open.
     fn text(self) -> String {
         let _ = self.ended.recv_timeout(DRAIN);
@@ -154,7 +154,7 @@ impl Kept {
 }
 
 /// Reads an output to its end and keeps its beginning.
-fn collect(mut output: impl Read + Send + 'static) -> Kept {
+fn collect(mut output: impl Read + Send + 'static) -> Captured {
     let (to, ended) = sync_channel(1);
     let bytes = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&bytes);
@@ -167,7 +167,7 @@ fn collect(mut output: impl Read + Send + 'static) -> Kept {
         }
         let _ = to.send(());
     });
-    Kept { bytes, ended }
+    Captured { bytes, ended }
 }
 
 /// Does `work` for each item, `at_once` at a time, and gives the results in the items' order. `interrupted` is asked meanwhile; `work`

@@ -119,7 +119,7 @@ impl Launcher for LocalLauncher {
     }
 
     fn obtaining(&self) -> &'static str {
-        "the hosts of the lab are made"
+        "creating the hosts of the lab"
     }
 
     fn hardware(&self) -> HardwareClass {

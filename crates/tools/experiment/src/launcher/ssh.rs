@@ -229,15 +229,15 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
         let hint = format!(
             "was it reinstalled? then remove the old key with `ssh-keygen -R`; `ssh {destination}` shows the new one"
         );
-        return ("its host key is another than the one known for it".into(), hint);
+        return ("its host key differs from the known one".into(), hint);
     }
     if has("Host key verification failed") || has("host key is known for") {
         let hint = format!("log in once by hand and compare the key: `ssh {destination}`");
-        return ("its host key is not known".into(), hint);
+        return ("its host key is unknown".into(), hint);
     }
     if has("Permission denied (") || has("Too many authentication failures") {
         let hint = format!(
-            "no password is asked for: give it your key (`ssh-copy-id {destination}`), and look whether `ssh-add -l` lists it"
+            "passwords are not supported: install your key (`ssh-copy-id {destination}`), and check that `ssh-add -l` lists it"
         );
         return (format!("log-in refused: {said}"), hint);
     }
@@ -252,7 +252,7 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
         .any(|t| has(t))
     {
         let hint = format!(
-            "is it up? it was waited for {connect_timeout_s} s; leave it out with `black` if it stays down"
+            "is it up? There was no answer for {connect_timeout_s} s; leave it out with `black` if it stays down"
         );
         return (said, hint);
     }
@@ -261,7 +261,7 @@ fn diagnosis(destination: &str, stderr: &str, connect_timeout_s: u32) -> (String
         || has("terminating,")
         || has("No such file")
     {
-        return (said, "mend the SSH configuration".into());
+        return (said, "fix the SSH configuration".into());
     }
     if has("closed by") || has("Connection reset") || has("Broken pipe") || has("not responding") {
         let hint = "the connection ended; its sshd's log says why (MaxStartups, AllowUsers, a fault there)";
@@ -304,7 +304,7 @@ impl Launcher for SshLauncher {
     }
 
     fn obtaining(&self) -> &'static str {
-        "hosts are asked, and sent this program"
+        "contacting hosts, and copying this program to them"
     }
 
     fn hardware(&self) -> HardwareClass {
@@ -461,10 +461,10 @@ mod tests {
     #[test]
     fn what_ssh_says_becomes_a_reason_and_a_hint() {
         for (said, why, hint) in [
-            ("Host key verification failed.", "host key is not known", "log in once"),
+            ("Host key verification failed.", "host key is unknown", "log in once"),
             (
                 "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.",
-                "another than",
+                "differs from",
                 "ssh-keygen -R",
             ),
             (

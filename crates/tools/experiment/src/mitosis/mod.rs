@@ -8,10 +8,10 @@
 //! time-out, since many (`dmesg -w`) never end by themselves; rows are taken from whichever passes print some. A file's password
 //! and passphrase are skipped: keys are used, and what was skipped is shown nowhere, messages included.
 
+mod commands;
 mod passes;
 mod run;
 mod template;
-mod words;
 
 use crate::plan::{Collect, Plan};
 use barewire_report::nearest;
@@ -127,7 +127,7 @@ impl Source<'_> {
         );
         let secret = SECRETS.iter().any(|key| line.contains(key));
         let why = if secret {
-            "cannot be read (what stands there is not shown)".to_owned()
+            "cannot be read (the value is not shown)".to_owned()
         } else {
             with_nearest(e.message())
         };

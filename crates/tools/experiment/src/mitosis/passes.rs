@@ -1,8 +1,8 @@
 //! From passes to a plan.
 
+use super::commands::template;
 use super::run::{Pass, Read, SyncTable};
 use super::template::text_of;
-use super::words::template;
 use super::{MitosisError, MitosisFile, MitosisOptions, Source};
 use crate::launcher::{HOSTS_MAX, HostSpec};
 use crate::plan::{MergePlan, MethodPlan, Plan, RoleHosts, RolePlan, StopSignal, SyncPlan, Template};
@@ -183,7 +183,7 @@ fn synced(
         return Err(source.at(at, "source", "the path of a file"));
     };
     if !file.is_file() {
-        return Err(source.at(at, "source", format!("there is no file {}", file.display())));
+        return Err(source.at(at, "source", format!("no such file: {}", file.display())));
     }
     let mut sync = Vec::new();
     for target in &table.targets {

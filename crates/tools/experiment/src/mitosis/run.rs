@@ -1,6 +1,6 @@
 //! `run.toml`: passes as they are run.
 
-use super::words::{Piece, Words, format_braces, place};
+use super::commands::{CommandPieces, Piece, format_braces, place};
 use super::{MitosisError, Source};
 use serde::Deserialize;
 use toml::Spanned;
@@ -20,7 +20,7 @@ pub(super) struct Read {
 pub(super) struct Pass {
     pub(super) host: String,
     pub(super) path: String,
-    pub(super) words: Words,
+    pub(super) words: CommandPieces,
     pub(super) local: bool,
     /// Where it stands.
     pub(super) at: usize,

@@ -1,7 +1,7 @@
 //! `template.toml`: passes by role, and values to fill in, one of which is swept.
 
+use super::commands::{CommandPieces, Piece, Value, fill_dollars, place};
 use super::run::{Global, Pass, Read, appended, check_order, copied};
-use super::words::{Piece, Value, Words, fill_dollars, place};
 use super::{MitosisError, MitosisOptions, Source};
 use barewire_report::nearest;
 use serde::Deserialize;
@@ -68,7 +68,7 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
         check_order(source, order.as_ref(), first)?;
         let hosts = options.roles.get(role.get_ref()).unwrap_or(host);
         if hosts.is_empty() {
-            let why = format!("no hosts play it: say which, as in `{}=h1,h2`", role.get_ref());
+            let why = format!("no hosts are assigned to it: name them, as in `{}=h1,h2`", role.get_ref());
             return Err(source.at(role.span().start, format!("role {:?}", role.get_ref()), why));
         }
         let path = options.path.as_ref().map_or_else(|| path.clone(), |prefix| format!("{prefix}/{path}"));
@@ -81,7 +81,7 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
                     Some(text) => Ok(Value::Text(text.clone())),
                     None => Err(no_value(name, values.keys().chain(axis.iter().map(|(axis, _)| axis)))),
                 };
-                let words: Words = fill_dollars(&text, value).map_err(|(byte, why)| {
+                let words: CommandPieces = fill_dollars(&text, value).map_err(|(byte, why)| {
                     source.at(place(source, &cmd.span(), cmd.get_ref(), byte), "cmd", why)
                 })?;
                 passes.push(Pass {
@@ -125,7 +125,7 @@ fn values(
             }
             _ => {
                 return Err(MitosisError::Options(format!(
-                    "placeholder {name}: one list is swept, and there is another"
+                    "placeholder {name}: only one list can be swept, and there is another"
                 )));
             }
         }
@@ -140,7 +140,7 @@ fn values(
             toml::Value::Array(list) => match &axis {
                 None => axis = Some((name.clone(), list.clone())),
                 Some((other, _)) => {
-                    return wrong(&format!("one list is swept, and `{other}` is one already"));
+                    return wrong(&format!("only one list can be swept, and `{other}` already is"));
                 }
             },
             value => match text_of(value) {

@@ -178,7 +178,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         (format!("{pass}cmd='x'\norder=0\n{pass}cmd='y'\norder=1\n"), ":10:7: order"),
         (format!("{pass}cmd='x'\nloop=0\n"), ":5:6: loop"),
         (format!("{pass}cmd='x'\n[[sync]]\nsource='b:/x'\ntargets=[]\n"), "copy it here first"),
-        (format!("{pass}cmd='x'\n[[sync]]\nsource='y'\ntargets=[]\n"), "there is no file"),
+        (format!("{pass}cmd='x'\n[[sync]]\nsource='y'\ntargets=[]\n"), "no such file:"),
         (
             format!("{pass}cmd='x'\n[[sync]]\nsource='x'\ntargets=['a:~b/rel']\n"),
             ":7:10: target \"a:~b/rel\": the folder of another user",
@@ -195,7 +195,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
         "{got}"
     );
     let got = template(&TEMPLATE.replace("8888", "[1, 2]"), &hosts());
-    assert!(got.contains("one list is swept"), "{got}");
+    assert!(got.contains("only one list can be swept"), "{got}");
     let got = template(TEMPLATE, &MitosisOptions::default());
     assert!(got.contains(":8:8: role \"server\": no hosts play it"), "{got}");
     let mut options = hosts();

@@ -45,7 +45,7 @@ impl Template {
     /// # Errors
     /// [`TemplateError`] for a brace that stands alone.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
-        const ALONE: &str = "a brace that stands for itself is written twice: `{{` or `}}`";
+        const ALONE: &str = "write a literal brace twice: `{{` or `}}`";
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;

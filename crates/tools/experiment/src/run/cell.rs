@@ -2,9 +2,9 @@
 
 use super::assign::Values;
 use super::fleet::Clock;
-use super::merge::over_hosts;
+use super::merge::merge_hosts;
+use super::overlap::Part;
 use super::rows::{self, Row};
-use super::together::Part;
 use super::{Controller, Stop};
 use crate::agent::protocol::{Event, Request, SignalWord, Stream};
 use crate::plan::{Collect, Plan, Point, RolePlan, StopSignal};
@@ -111,7 +111,7 @@ impl Controller<'_> {
         let outcome = self.start_and_watch(point, run, assigned)?;
         // Before they are told to end, after which no end is a failure.
         let failures =
-            self.tasks.iter().filter(|task| failed(task)).map(|task| self.told_end(task)).collect();
+            self.tasks.iter().filter(|task| failed(task)).map(|task| self.describe_exit(task)).collect();
         self.stop_rest()?;
         self.sweep()?;
         Ok(outcome.and_then(|()| self.collect()).map(|rows| RunRows { failures, ..rows }))
@@ -283,7 +283,7 @@ impl Controller<'_> {
         }
         let name = &self.hosts[host].name;
         // At once: ending what others run for it takes seconds.
-        self.watch.note(&format!("host {name}: {why}; what needs it fails, the rest goes on"));
+        self.watch.note(&format!("host {name}: {why}; runs that need it fail, the rest continues"));
         for task in self.tasks.iter_mut().filter(|task| task.host == host && task.is_running()) {
             task.state = State::Failed(format!("its host was lost: {why}"));
         }
@@ -379,10 +379,11 @@ impl Controller<'_> {
         Ok(match waiting {
             None => Ok(()),
             Some(task) if !task.is_running() => {
-                Err(self.told(task, &format!("ended before it said {text:?}")))
+                Err(self.with_last_words(task, &format!("ended before it said {text:?}")))
             }
             Some(task) => {
-                Err(self.told(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
+                Err(self
+                    .with_last_words(task, &format!("did not say {text:?} within {} s", wait.as_secs_f64())))
             }
         })
     }
@@ -413,28 +414,28 @@ impl Controller<'_> {
         }
         let late = self.tasks.iter().filter(counts).find(|task| task.is_running());
         let seconds = wait.unwrap_or_default().as_secs_f64();
-        Ok(Err(
-            late.map_or_else(String::new, |task| self.told(task, &format!("did not end within {seconds} s")))
-        ))
+        Ok(Err(late.map_or_else(String::new, |task| {
+            self.with_last_words(task, &format!("did not end within {seconds} s"))
+        })))
     }
 
     /// Why the run has failed, if it has.
     fn failure(&self) -> Option<String> {
         let ends_run = ends_run(self.plan);
-        self.tasks.iter().find(|task| ends_run(task)).map(|task| self.told_end(task))
+        self.tasks.iter().find(|task| ends_run(task)).map(|task| self.describe_exit(task))
     }
 
     /// How a process ended, with what it said last.
-    fn told_end(&self, task: &Task) -> String {
+    fn describe_exit(&self, task: &Task) -> String {
         match &task.state {
-            State::Failed(why) => self.told(task, why),
-            State::Exited { code, signal } => self.told(task, &ended_text(*code, *signal)),
-            State::Running => self.told(task, "was stopped"),
+            State::Failed(why) => self.with_last_words(task, why),
+            State::Exited { code, signal } => self.with_last_words(task, &ended_text(*code, *signal)),
+            State::Running => self.with_last_words(task, "was stopped"),
         }
     }
 
     /// What happened to a process, with what it said last.
-    fn told(&self, task: &Task, what: &str) -> String {
+    fn with_last_words(&self, task: &Task, what: &str) -> String {
         let role = &self.plan.roles[task.role].name;
         let tail: Vec<&str> = task.tail.iter().map(|line| line.trim()).collect();
         let said = if tail.is_empty() { String::new() } else { format!("; it said: {}", tail.join(" | ")) };
@@ -515,7 +516,7 @@ impl Controller<'_> {
                         _ if self.why_gone(host).is_some() => break None,
                         _ if stamp().since(sent) > self.silence() => {
                             self.fleet.give_up(host);
-                            self.lose(host, "does not say what its clock shows".to_owned())?;
+                            self.lose(host, "did not report its clock".to_owned())?;
                         }
                         _ => {}
                     }
@@ -547,16 +548,19 @@ impl Controller<'_> {
             for task in self.tasks.iter().filter(|task| task.role == number) {
                 if task.overflow {
                     let most = OUT_BYTES_MAX.min(OUTS_BYTES_MAX / self.tasks.len());
-                    return Err(self.told(task, &format!("wrote more than {most} bytes")));
+                    return Err(self.with_last_words(task, &format!("wrote more than {most} bytes")));
                 }
-                let rows = rows::rows(how, &task.out, &task.all).map_err(|why| self.told(task, &why))?;
+                let rows =
+                    rows::rows(how, &task.out, &task.all).map_err(|why| self.with_last_words(task, &why))?;
                 if rows.is_empty() && !self.plan.method.endless {
-                    return Err(self.told(task, &format!("printed no row: {}", rows::none_text(how))));
+                    return Err(
+                        self.with_last_words(task, &format!("printed no row: {}", rows::none_text(how)))
+                    );
                 }
                 // Ours end so when figures are void, others when something went wrong.
                 let void = || rows.iter().any(|row| rows::is_void(&row.row));
                 if matches!(task.state, State::Exited { code: Some(VOID_CODE), .. }) && !void() {
-                    return Err(self.told_end(task));
+                    return Err(self.describe_exit(task));
                 }
                 let clock = self.fleet.agents[task.host].clock;
                 let lived = task.started_unix_ns.zip(task.ended_unix_ns);
@@ -612,7 +616,7 @@ fn merged(
             .iter_mut()
             .filter_map(|(part, rows)| Some(Part { row: rows.next()?, ..part.clone() }))
             .collect();
-        ((number, index), over_hosts(same, merge))
+        ((number, index), merge_hosts(same, merge))
     };
     Ok((0..most).map(row).collect())
 }

@@ -85,7 +85,7 @@ fn rows(outcome: RunOutcome) -> Result<Vec<Map<String, Value>>, String> {
             control.extend(host.map(|host| ("host".to_owned(), host)));
             Ok(control)
         }
-        _ => Err(format!("what was printed has no `{CONTROL}`")),
+        _ => Err(format!("the output has no `{CONTROL}`")),
     };
     outcome?.rows.into_iter().map(|(_, row)| of_host(row.row)).collect()
 }

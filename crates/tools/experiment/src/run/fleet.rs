@@ -51,7 +51,7 @@ pub(super) struct Lost {
 }
 
 /// What came from an agent's process.
-enum Said {
+enum AgentOutput {
     Event(Event),
     /// On standard error, or no event.
     Words(String),
@@ -62,7 +62,7 @@ enum Said {
 struct Heard {
     host: usize,
     bytes: usize,
-    said: Said,
+    said: AgentOutput,
 }
 
 /// Bytes that wait between the threads that read and the one that takes in.
@@ -250,11 +250,11 @@ impl Fleet {
         let Some(agent) = self.agents.get_mut(host) else { return Ok(None) };
         match said {
             // Its last lines are for its log.
-            Said::Event(event) if !agent.lost || matches!(event, Event::Line { .. }) => {
+            AgentOutput::Event(event) if !agent.lost || matches!(event, Event::Line { .. }) => {
                 return Ok(Some((host, event)));
             }
-            Said::Event(_) => return Ok(None),
-            Said::Words(text) => {
+            AgentOutput::Event(_) => return Ok(None),
+            AgentOutput::Words(text) => {
                 if text.contains(CLEANUP_FAILED) && self.uncleaned.len() < UNCLEANED_MAX {
                     let told: String = text.trim().chars().take(WORD_LEN_MAX).collect();
                     self.uncleaned.push(format!("{}: {told}", agent.name));
@@ -265,8 +265,8 @@ impl Fleet {
                 agent.words.push_back(text.chars().take(WORD_LEN_MAX).collect());
                 return Ok(None);
             }
-            Said::Closed if agent.lost => return Ok(None),
-            Said::Closed => {}
+            AgentOutput::Closed if agent.lost => return Ok(None),
+            AgentOutput::Closed => {}
         }
         self.give_up(host);
         // What it says on standard error comes on another thread, and says most.
@@ -285,7 +285,7 @@ impl Fleet {
             self.room.leave(heard.bytes);
             match heard.said {
                 // Words are no loss.
-                Said::Words(_) => drop(self.take(heard)),
+                AgentOutput::Words(_) => drop(self.take(heard)),
                 _ => self.pending.push_back(heard),
             }
         }
@@ -303,14 +303,14 @@ impl Fleet {
     /// Words are kept with their agent, lines for its log.
     fn set_aside(&mut self, heard: Heard) {
         match heard.said {
-            Said::Words(_) => drop(self.take(heard)),
-            Said::Event(event)
+            AgentOutput::Words(_) => drop(self.take(heard)),
+            AgentOutput::Event(event)
                 if self.leftover.len() < LEFTOVER_MAX && self.leftover_bytes < LEFTOVER_BYTES_MAX =>
             {
                 self.leftover_bytes += heard.bytes;
                 self.leftover.push((heard.host, event));
             }
-            Said::Event(_) | Said::Closed => {}
+            AgentOutput::Event(_) | AgentOutput::Closed => {}
         }
     }
 
@@ -387,7 +387,7 @@ struct To {
 
 impl To {
     /// Says it, when there is room. False: nobody listens any more.
-    fn say(&self, bytes: usize, said: Said) -> bool {
+    fn say(&self, bytes: usize, said: AgentOutput) -> bool {
         self.room.enter(bytes);
         self.sender.send(Heard { host: self.host, bytes, said }).is_ok()
     }
@@ -406,9 +406,9 @@ fn read_events(from: impl Read, to: &To, heard: &AtomicU64) {
         heard.store(stamp().as_nanos(), Ordering::Relaxed);
         let (times, said) = match serde_json::from_slice(&line) {
             Ok(Event::Pong) => continue,
-            Ok(event @ Event::Hello(_)) => (VALUE_TIMES, Said::Event(event)),
-            Ok(event) => (1, Said::Event(event)),
-            Err(_) => (1, Said::Words(words_of(&line))),
+            Ok(event @ Event::Hello(_)) => (VALUE_TIMES, AgentOutput::Event(event)),
+            Ok(event) => (1, AgentOutput::Event(event)),
+            Err(_) => (1, AgentOutput::Words(words_of(&line))),
         };
         heard.store(WAITS, Ordering::Relaxed);
         let sent = to.say(line.len() * times, said);
@@ -417,7 +417,7 @@ fn read_events(from: impl Read, to: &To, heard: &AtomicU64) {
             return;
         }
     }
-    let _ = to.say(0, Said::Closed);
+    let _ = to.say(0, AgentOutput::Closed);
 }
 
 /// What of a line that is no event is kept at all.
@@ -431,9 +431,9 @@ fn read_words(mut from: impl Read, to: &To) {
     let mut buffer = [0; 4096];
     let mut gone = false;
     while let Ok(n @ 1..) = from.read(&mut buffer) {
-        lines.push(&buffer[..n], |text, _| gone |= !to.say(text.len(), Said::Words(text)));
+        lines.push(&buffer[..n], |text, _| gone |= !to.say(text.len(), AgentOutput::Words(text)));
     }
-    lines.finish(|text, _| gone |= !to.say(text.len(), Said::Words(text)));
+    lines.finish(|text, _| gone |= !to.say(text.len(), AgentOutput::Words(text)));
 }
 
 fn write_requests(mut stdin: ChildStdin, requests: &Receiver<Request>, queued: &AtomicUsize) {

@@ -94,7 +94,7 @@ pub(super) struct Folder {
 }
 
 fn not_kept(why: &std::io::Error) -> String {
-    format!("runs were not kept as they came: {PARTIAL}: {why}")
+    format!("runs were not saved as they ended: {PARTIAL}: {why}")
 }
 
 impl Folder {
@@ -313,13 +313,13 @@ impl Folder {
         for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
             if log.dropped > 0 {
                 log.text.push_str(&format!("… {} more lines\n", log.dropped));
-                self.writer.caveat(&format!("the log of {} is not whole", host.name));
+                self.writer.caveat(&format!("the log of {} is incomplete", host.name));
             }
             if !log.text.is_empty() {
                 // The largest files, and the least of what was measured: without room for them the rows are kept all the same.
                 match self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes()) {
                     Err(e @ RunError::Io { .. }) => {
-                        self.writer.caveat(&format!("the log of {} is not kept: {e}", host.name));
+                        self.writer.caveat(&format!("the log of {} is not saved: {e}", host.name));
                     }
                     other => other?,
                 }

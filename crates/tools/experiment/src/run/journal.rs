@@ -123,7 +123,7 @@ impl Earlier {
         let path = folder.join(PARTIAL);
         let file = File::open(&path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound if folder.join(TAKEN).exists() => {
-                format!("{shown} was resumed already; what came of it is in another run folder")
+                format!("{shown} was already resumed; its results are in another run folder")
             }
             io::ErrorKind::NotFound if folder.is_dir() => {
                 format!("{shown} has no {PARTIAL}: nothing of it is missing, or it is not a run folder of `bench run`")
@@ -133,7 +133,7 @@ impl Earlier {
         let mut lines = BufReader::new(file).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
         let head: Head = serde_json::from_str(&first)
-            .map_err(|e| format!("{}: it does not say what was planned: {e}", path.display()))?;
+            .map_err(|e| format!("{}: there is no plan in it: {e}", path.display()))?;
         if head.schema != SCHEMA {
             return Err(format!("{}: version {}, and {SCHEMA} is read", path.display(), head.schema));
         }
@@ -143,7 +143,7 @@ impl Earlier {
             let told: Vec<&str> = differ.iter().take(TOLD_MAX).map(String::as_str).collect();
             let more = differ.len().saturating_sub(TOLD_MAX);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            return Err(format!("{shown} was another experiment: {}{more}", told.join("; ")));
+            return Err(format!("{shown} is another experiment's: {}{more}", told.join("; ")));
         }
         let config = Run::manifest_of(folder).map(|manifest| manifest.config).unwrap_or_default();
         let machine = |host: &Value| {
@@ -404,6 +404,6 @@ mod tests {
         let why = refused(&same.replace("[1, 2]", "[1]"), "local");
         assert!(why.contains("cells: 2 then, 1 now") && why.contains("launcher"), "{why}");
         fs::write(folder.path().join(PARTIAL), "{\"cell\":0}\n").unwrap();
-        assert!(refused(same, "ssh").contains("does not say what was planned"));
+        assert!(refused(same, "ssh").contains("there is no plan in it"));
     }
 }

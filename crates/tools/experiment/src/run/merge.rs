@@ -1,7 +1,7 @@
 //! Rows of several hosts, and of several runs, as one.
 
+use super::overlap::{MEASURED, Part, SHARE, together};
 use super::rows::{Row, is_void, void_text};
-use super::together::{MEASURED, Part, SHARE, together};
 use crate::plan::MergePlan;
 use barewire_measure::Histogram;
 use barewire_report::compare::median;
@@ -36,7 +36,7 @@ const TIME_ENDS: [&str; 5] = ["_ns", "_us", "_ms", "_s", "seconds"];
 
 /// The rows of one run that stand for the same thing on several hosts, as one, which is void where they were not measured together. What
 /// each host said is kept under `per_host`.
-pub(crate) fn over_hosts(parts: Vec<Part>, plan: &MergePlan) -> Row {
+pub(crate) fn merge_hosts(parts: Vec<Part>, plan: &MergePlan) -> Row {
     if parts.len() < 2 {
         return parts.into_iter().next().map(|part| part.row).unwrap_or_default();
     }
@@ -345,7 +345,7 @@ mod tests {
             ),
             &[(9000, 1000)],
         );
-        let merged = over_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default());
+        let merged = merge_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default());
         let get = |key: &str| merged.row.get(key).cloned().unwrap_or_default();
         assert_eq!(
             (get("rate_per_s"), get("samples"), get("seconds")),
@@ -375,7 +375,7 @@ mod tests {
                 );
                 part("h", row(&text))
             };
-            over_hosts(vec![one(1), one(1 + shift)], &MergePlan::default())
+            merge_hosts(vec![one(1), one(1 + shift)], &MergePlan::default())
         };
         let (good, bad) = (rows(1_000_000), rows(500_000_000));
         assert_eq!((void_text(&good.row), good.row["rate_per_s"].as_u64()), (None, Some(200)));
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(of_runs["cpu"], json!({ "client_ns": 1.8, "server_ns": null, "cores": 1.8 }));
         assert_eq!((&of_runs["notes"], &of_runs["no_baseline"]), (&json!(["a", "b"]), &Value::Null));
         let [a, b, _] = rows();
-        let of_hosts = over_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default()).row;
+        let of_hosts = merge_hosts(vec![part("h1", a), part("h2", b)], &MergePlan::default()).row;
         assert_eq!(
             (&of_hosts["overloaded"], &of_hosts["cpu"]),
             (&json!("1 % were never sent"), &json!({ "cores": 3.6 }))
@@ -424,7 +424,7 @@ mod tests {
                 "mean" => MergePlan { mean: ["a".into()].into(), ..MergePlan::default() },
                 _ => MergePlan { max: ["a".into()].into(), ..MergePlan::default() },
             };
-            over_hosts(vec![part("x", one(1, "7")), part("y", one(4, "null"))], &plan).row
+            merge_hosts(vec![part("x", one(1, "7")), part("y", one(4, "null"))], &plan).row
         };
         assert_eq!(rows("sum")["a"], 5);
         assert_eq!(rows("min")["a"], 1);

@@ -7,8 +7,8 @@ mod fleet;
 mod folder;
 mod journal;
 mod merge;
+mod overlap;
 mod rows;
-mod together;
 
 pub use folder::{Failure, Outcome};
 pub use journal::newest_unfinished;
@@ -155,7 +155,7 @@ pub fn run(
         }
         (Ok(outcome), Ok(())) => Ok(outcome),
         (Err(e), Err(left)) => {
-            watch.note(&format!("not everything could be given back: {left}"));
+            watch.note(&format!("not everything could be released: {left}"));
             Err(e)
         }
         (Err(e), Ok(())) => Err(e),
@@ -266,7 +266,7 @@ fn on_hosts(
         let lost = lost.iter().map(|host| format!("host {host} was lost"));
         let late = late.iter().map(|host| format!("the agent of {host} did not end in time"));
         lost.chain(late).chain(controller.unended.clone()).for_each(|told| controller.watch.note(&told));
-        controller.watch.note(&format!("what was measured until then is in {}", measured.display()));
+        controller.watch.note(&format!("the results so far are in {}", measured.display()));
         e.into()
     })
 }
@@ -402,7 +402,7 @@ impl Controller<'_> {
                     self.fleet.agents[host].hello = Some(hello);
                 }
                 Some((host, Event::Hello(hello))) => {
-                    let why = format!("its agent speaks version {}, we {SCHEMA}", hello.schema);
+                    let why = format!("its agent speaks version {}, this program {SCHEMA}", hello.schema);
                     return Err(Stop::Lost { host, why });
                 }
                 Some((host, Event::Error { text, .. })) => return Err(Stop::Lost { host, why: text }),

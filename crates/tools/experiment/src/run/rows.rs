@@ -31,7 +31,7 @@ pub(crate) fn void_text(row: &Map<String, Value>) -> Option<String> {
     match row.get("void")? {
         Value::Null | Value::Bool(false) => None,
         Value::String(why) => Some(why.clone()),
-        Value::Bool(true) => Some("it says so, and not why".to_owned()),
+        Value::Bool(true) => Some("it says so without a reason".to_owned()),
         other => Some(other.to_string()),
     }
 }

@@ -9,6 +9,7 @@ use barewire_experiment::run::{ExperimentError, Options, Outcome, Progress, Watc
 use barewire_experiment::{agent, file};
 use barewire_lab::{Lab, Namespace, Programs, Topology, is_root_capable};
 use barewire_measure::stamp;
+pub use barewire_testing::comes_true;
 use barewire_testing::{Needs, have, program};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,8 +19,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread;
-use std::time::Duration;
 
 /// Set for processes that play the agent.
 const AGENT: &str = "BAREWIRE_TEST_AGENT";
@@ -114,7 +113,7 @@ impl Hosts {
     /// Waits until something answers at an address.
     pub fn wait_for_port(&self, address: &str) {
         let address: SocketAddr = address.parse().unwrap();
-        let there = self.inside(|| eventually(|| std::net::TcpStream::connect(address).is_ok()));
+        let there = self.inside(|| comes_true(|| std::net::TcpStream::connect(address).is_ok()));
         assert!(there, "nothing listens at {address}: {}", self.logs());
     }
 
@@ -174,7 +173,7 @@ impl Hosts {
                 .filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/cmdline")).ok())
                 .collect::<Vec<_>>()
         };
-        eventually(|| left().is_empty());
+        comes_true(|| left().is_empty());
         assert_eq!(left(), Vec::<String>::new());
     }
 }
@@ -189,17 +188,6 @@ impl Drop for Hosts {
         let _ = self.lab.down(&self.name);
         let _ = fs::remove_dir_all(&self.folder);
     }
-}
-
-/// Whether it becomes true within a minute: a second is enough, but on a busy machine.
-pub fn eventually(mut asked: impl FnMut() -> bool) -> bool {
-    for _ in 0..3_000 {
-        if asked() {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    false
 }
 
 /// A program's output; panics when it fails.

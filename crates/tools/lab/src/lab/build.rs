@@ -3,8 +3,8 @@
 use super::programs::{
     Programs, Starting, THRIFT_PORT, await_link_node, await_switch, start_link_node, start_switch,
 };
+use crate::progress::Steps;
 use crate::state::{State, Store, switch_page};
-use crate::steps::Steps;
 use crate::topology::{LinkPlan, Node, NodePort, Subnets, SwitchKind, Topology};
 use crate::{LabError, LinkConfig, LinkNodeConfig, Namespace, Offloads, VethPair};
 use std::collections::{HashMap, HashSet};

@@ -7,9 +7,9 @@ pub(crate) use build::{node_config, switch_port};
 pub use programs::Programs;
 
 use crate::process::{NetId, end_all, net_id};
+use crate::progress::{Steps, silent};
 use crate::stale::NETNS_DIR;
 use crate::state::{Locked, NodeKind, Phase, State, Store, drafts_of, namespaces_of, pages_of};
-use crate::steps::{Steps, silent};
 use crate::{LabError, Namespace, Progress, Running, Topology};
 use barewire_engine::CountersReader;
 use barewire_port::suggest;
@@ -171,7 +171,8 @@ impl Lab {
 
     fn lock(&self, name: &str, progress: &mut Progress<'_>) -> Result<Locked, LabError> {
         let mut waiting = Steps::new(0, progress);
-        self.store.lock(name, &mut || waiting.look("waiting for who makes or removes this lab"))
+        self.store
+            .lock(name, &mut || waiting.look("waiting for the process that is creating or removing this lab"))
     }
 
     fn remove(&self, name: &str, locked: Locked, progress: &mut Progress<'_>) -> Result<Removed, LabError> {

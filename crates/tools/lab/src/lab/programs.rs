@@ -1,7 +1,7 @@
 //! The programs that a lab's processes are.
 
+use crate::progress::Steps;
 use crate::state::ProcessState;
-use crate::steps::Steps;
 use crate::{LabError, Namespace, READY_LINE};
 use barewire_engine::Owner;
 use std::ffi::OsString;
@@ -134,7 +134,7 @@ pub(super) fn start_link_node(
     if let Some(mut stdin) = starting.child.stdin.take()
         && let Err(e) = stdin.write_all(config.as_bytes())
     {
-        return Err(starting.failed(&format!("took no configuration: {e}")));
+        return Err(starting.failed(&format!("did not take its configuration: {e}")));
     }
     Ok(starting)
 }

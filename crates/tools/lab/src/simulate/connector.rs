@@ -4,7 +4,7 @@
 use super::port::{Queues, WorldPort};
 use super::station::{StationConfig, host_config};
 use barewire_base::{Duration, Instant, Prng};
-use barewire_engine::{RdmaStack, Way};
+use barewire_engine::{PeerPath, RdmaStack};
 use barewire_frame::{Frame, Pool};
 use barewire_host::Host;
 use barewire_measure::Histogram;
@@ -171,10 +171,10 @@ impl Connector {
         client.rests_until = None;
         let path = match client.path {
             Some(path) => path,
-            None => match self.stack.way(now, client.server, None) {
-                Way::Ready(path) => path,
-                Way::Pending => return,
-                Way::Unreachable => {
+            None => match self.stack.peer_path(now, client.server, None) {
+                PeerPath::Ready(path) => path,
+                PeerPath::Pending => return,
+                PeerPath::Unreachable => {
                     client.lost = true;
                     self.counted.failed += 1;
                     return;

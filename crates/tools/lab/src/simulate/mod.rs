@@ -14,7 +14,7 @@ mod port;
 mod result;
 mod station;
 
-use crate::steps::silent;
+use crate::progress::silent;
 use crate::topology::{LinkPlan, Node, SwitchKind, Topology, root};
 use crate::{LabError, Progress};
 use barewire_base::Duration;

@@ -398,7 +398,7 @@ impl Builder<'_> {
                 false => Err(self.at(
                     given,
                     format!("switch.{key} = {:?}", given.get_ref()),
-                    format!("there is no file {}", path.display()),
+                    format!("no such file: {}", path.display()),
                 )),
             }
         };

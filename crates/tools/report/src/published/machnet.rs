@@ -98,19 +98,33 @@ const PF_1: PublishedRow = row(&E810_PF, 0, ONE, figures!(18, 21, 22, "55K", 55)
 const VF_1: PublishedRow = row(&E810_VF, 0, ONE, figures!(18, 22, 22, "55K", 55), "");
 const BF_1: PublishedRow = row(&BF2, 0, ONE, figures!(9, 12, 13, "99K", 99), "");
 
-pub(super) const TABLES: &[PublishedTable] = &[
+const fn table(
+    id: &'static str,
+    report: &'static str,
+    title: &'static str,
+    rows: &'static [PublishedRow],
+) -> PublishedTable {
     PublishedTable {
-        id: "machnet",
+        id,
         records_of: "machnet",
-        report: "Machnet performance report",
-        title: "Single-connection request-response",
+        report,
+        title,
         command: COMMAND,
         method: METHOD,
         apart: APART,
         columns: COLUMNS,
         cases: CASES,
         sweep: None,
-        rows: &[
+        rows,
+    }
+}
+
+pub(super) const TABLES: &[PublishedTable] = &[
+    table(
+        "machnet",
+        "Machnet performance report",
+        "Single-connection request-response",
+        &[
             AZURE_1,
             AWS_1,
             row(&GCP, 0, ONE, NO_FIGURES, NOT_RUN),
@@ -128,32 +142,18 @@ pub(super) const TABLES: &[PublishedTable] = &[
             row(&CX5, 1, MANY, NO_FIGURES, NOT_RUN),
             row(&CX6, 1, MANY, NO_FIGURES, NOT_RUN),
         ],
-    },
-    PublishedTable {
-        id: "machnet-page.cloud",
-        records_of: "machnet",
-        report: "Machnet performance page",
-        title: "Cloud VMs (the report's figures, printed again)",
-        command: COMMAND,
-        method: METHOD,
-        apart: APART,
-        columns: COLUMNS,
-        cases: CASES,
-        sweep: None,
-        rows: &[AZURE_1, AWS_1, AZURE_32, AWS_8],
-    },
-    PublishedTable {
-        id: "machnet-page.bare-metal",
-        records_of: "machnet",
-        report: "Machnet performance page",
-        title: "Bare metal (the report's figures, printed again)",
-        command: COMMAND,
-        method: METHOD,
-        apart: APART,
-        columns: COLUMNS,
-        cases: CASES,
-        sweep: None,
-        rows: &[
+    ),
+    table(
+        "machnet-page.cloud",
+        "Machnet performance page",
+        "Cloud VMs (the report's figures, printed again)",
+        &[AZURE_1, AWS_1, AZURE_32, AWS_8],
+    ),
+    table(
+        "machnet-page.bare-metal",
+        "Machnet performance page",
+        "Bare metal (the report's figures, printed again)",
+        &[
             PF_1,
             VF_1,
             BF_1,
@@ -161,5 +161,5 @@ pub(super) const TABLES: &[PublishedTable] = &[
             row(&E810_VF, 1, MANY, figures!(31, 35, 41, "1,003K", 1003), ""),
             row(&BF2, 1, MANY, figures!(24, 26, 28, "1,320K", 1320), ""),
         ],
-    },
+    ),
 ];

@@ -3,16 +3,16 @@
 //! A published figure never stands alone: with it come the hardware class, the published command and what the authors did not run.
 //! `None` is a figure that the text prints as `XXX` or not at all.
 
-mod beside;
 mod bmv2;
 mod comparable;
 mod machnet;
 mod mitosis;
 mod onixs;
+mod with_measured;
 
-pub use beside::beside;
 pub use comparable::comparable;
 pub(crate) use comparable::reasons;
+pub use with_measured::with_measured;
 
 use crate::figure::{Better, Unit, is_simulated};
 use crate::run::{AxisValue, HardwareClass, Record};

@@ -359,14 +359,14 @@ fn measured_row(
         name: item.identity.name.clone(),
         details,
         cells: cells(item),
-        beside: if source == Source::Measured { beside(item, all, columns) } else { Vec::new() },
+        beside: if source == Source::Measured { comparisons(item, all, columns) } else { Vec::new() },
         badges: badges(item),
         command: item.text("command").map(str::to_owned),
     }
 }
 
 /// How the row stands to each baseline of the same work in the same run: by the first of `columns` that it has a figure of.
-fn beside(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String> {
+fn comparisons(item: &Item<'_>, all: &[&Item<'_>], columns: &[Column]) -> Vec<String> {
     // A row that must not be used claims nothing, one of another time ran beside none of these, and the times of one that was overloaded
     // leave out who was not answered.
     if !item.is_judged() {

@@ -19,7 +19,7 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// A run of this name is there already; it is not touched.
-    #[error("{path} is there already: a run is never overwritten", path = .path.display())]
+    #[error("{path} already exists: a run is never overwritten", path = .path.display())]
     Exists {
         /// The folder or file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum RunError {
     #[error("not a record: {0}")]
     Refused(String),
     /// The folder has no manifest.
-    #[error("{path} is no run folder: it has no manifest.json", path = .path.display())]
+    #[error("{path} is not a run folder: no manifest.json in it", path = .path.display())]
     NoRun {
         /// The folder.
         path: PathBuf,

@@ -38,7 +38,7 @@ impl Run {
         let mut files = BTreeMap::new();
         for entry in &manifest.files {
             if !is_plain_name(&entry.name) {
-                let what = format!("file name `{}` is no plain name", entry.name);
+                let what = format!("file name `{}` is not a plain name", entry.name);
                 return Err(RunError::Shape { path: path.join(MANIFEST), line: None, what });
             }
             let file = path.join(&entry.name);
@@ -184,7 +184,7 @@ fn manifest(path: &Path, folder: &Path) -> Result<Manifest, RunError> {
     };
     let shape = |line: Option<u64>, what: String| RunError::Shape { path: path.to_owned(), line, what };
     let value: Value =
-        serde_json::from_slice(&bytes).map_err(|e| shape(Some(e.line() as u64), format!("no JSON: {e}")))?;
+        serde_json::from_slice(&bytes).map_err(|e| shape(Some(e.line() as u64), format!("not JSON: {e}")))?;
     // The version is judged before the shape: another version may well have another shape.
     match value.get("schema").and_then(Value::as_u64) {
         Some(found) if found != u64::from(RUN_SCHEMA) => {

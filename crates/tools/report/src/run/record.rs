@@ -1,6 +1,6 @@
 //! A record: one row of an experiment, with what places it in a table.
 
-use crate::near;
+use crate::suggest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -136,7 +136,7 @@ impl Record {
     /// Reads one line.
     pub(crate) fn from_line(line: &str) -> Result<Record, String> {
         let value: Value =
-            serde_json::from_str(line).map_err(|e| format!("no JSON: {}", without_line(&e.to_string())))?;
+            serde_json::from_str(line).map_err(|e| format!("not JSON: {}", without_line(&e.to_string())))?;
         known_keys(&value, &KEYS)?;
         if let Some(role) = value.get("role").and_then(Value::as_str) {
             known_word("role", role, &Role::WORDS)?;
@@ -154,9 +154,9 @@ fn without_line(message: &str) -> String {
 
 /// Refuses a key that is not known, with the nearest one.
 pub(crate) fn known_keys(value: &Value, known: &[&str]) -> Result<(), String> {
-    let Value::Object(map) = value else { return Err("an object is expected".to_owned()) };
+    let Value::Object(map) = value else { return Err("expected an object".to_owned()) };
     match map.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(format!("unknown key `{key}`{}", near::hint(key, known.iter().copied()))),
+        Some(key) => Err(format!("unknown key `{key}`{}", suggest::hint(key, known.iter().copied()))),
         None => Ok(()),
     }
 }
@@ -166,6 +166,6 @@ pub(crate) fn known_word(what: &str, word: &str, known: &[&str]) -> Result<(), S
     if known.contains(&word) {
         return Ok(());
     }
-    let hint = near::hint(word, known.iter().copied());
+    let hint = suggest::hint(word, known.iter().copied());
     Err(format!("{what} `{word}` is not known{hint} (known: {})", known.join(", ")))
 }

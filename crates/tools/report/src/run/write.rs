@@ -153,7 +153,7 @@ impl RunWriter {
     /// [`RunError::Refused`] for a name with a path in it, [`RunError::Exists`], [`RunError::Io`].
     pub fn attach(&mut self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         if !is_plain_name(name) {
-            return Err(RunError::Refused(format!("`{name}` is no plain file name")));
+            return Err(RunError::Refused(format!("`{name}` is not a plain file name")));
         }
         let mut file = FileWriter::create(&self.path, name)?;
         file.write(bytes).inspect_err(|_| file.remove())?;

@@ -132,7 +132,8 @@ fn one_table(out: &mut String, table: &Table) {
                 })
                 .collect();
             let middle = if cells.is_empty() { String::new() } else { format!(" {} |", cells.join(" | ")) };
-            let _ = writeln!(out, "| {} | {} |{middle} {} |", who(row), row.source.as_str(), beside(row));
+            let _ =
+                writeln!(out, "| {} | {} |{middle} {} |", subject(row), row.source.as_str(), remarks(row));
         }
         out.push('\n');
     }
@@ -151,7 +152,7 @@ fn one_table(out: &mut String, table: &Table) {
     }
 }
 
-fn who(row: &Row) -> String {
+fn subject(row: &Row) -> String {
     if row.details.is_empty() {
         cell(&row.name)
     } else {
@@ -159,7 +160,7 @@ fn who(row: &Row) -> String {
     }
 }
 
-fn beside(row: &Row) -> String {
+fn remarks(row: &Row) -> String {
     let badges = row.badges.iter().map(|b| format!("**{}** ({})", cell(&b.text), cell(&b.why)));
     badges.chain(row.beside.iter().map(|b| cell(b))).collect::<Vec<_>>().join("; ")
 }

@@ -27,31 +27,8 @@ pub(super) fn empty_program() -> Program {
     ];
     Program {
         name: "test".to_owned(),
-        arch: Arch::V1Model,
-        source: String::new(),
-        header_types: Vec::new(),
-        headers: Vec::new(),
-        stacks: Vec::new(),
-        unions: Vec::new(),
-        union_stacks: Vec::new(),
         errors: errors.iter().zip(0..).map(|(name, number)| ((*name).to_owned(), number)).collect(),
-        enums: Vec::new(),
-        field_aliases: Vec::new(),
-        field_lists: Vec::new(),
-        learn_lists: Vec::new(),
-        value_sets: Vec::new(),
-        parsers: Vec::new(),
-        deparsers: Vec::new(),
-        actions: Vec::new(),
-        tables: Vec::new(),
-        profiles: Vec::new(),
-        pipelines: Vec::new(),
-        counters: Vec::new(),
-        meters: Vec::new(),
-        registers: Vec::new(),
-        calculations: Vec::new(),
-        checksums: Vec::new(),
-        checksum_units: Vec::new(),
+        ..Program::empty()
     }
 }
 
@@ -143,23 +120,9 @@ impl Builder {
             width,
             mask: None,
         };
-        self.program.tables.push(Table {
-            name: format!("t{id}"),
-            id: id as u32,
-            kind,
-            key: key.iter().enumerate().map(field).collect(),
-            actions: actions.to_vec(),
-            source: TableActions::Direct,
-            max_size: 1024,
-            counter: None,
-            meter: None,
-            support_timeout: false,
-            default: None,
-            default_action_const: false,
-            default_entry_const: false,
-            entries: Vec::new(),
-            immutable: false,
-        });
+        let key = key.iter().enumerate().map(field).collect();
+        let table = Table::new(format!("t{id}"), kind, key, actions.to_vec(), 1024);
+        self.program.tables.push(Table { id: id as u32, ..table });
         TableId::from(id)
     }
 

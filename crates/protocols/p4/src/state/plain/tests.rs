@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::ir::{
-    Action, ActionId, Arch, Calculation, MeterArray, Param, RegisterArray, Table as IrTable, TableActions,
-    ValueSet,
+    Action, ActionId, Calculation, MeterArray, Param, RegisterArray, Table as IrTable, ValueSet,
 };
 
 fn n(value: u64) -> BigUint {
@@ -18,22 +17,10 @@ fn table(name: &str, kind: TableKind, key: &[(MatchKind, u32)]) -> IrTable {
         width,
         mask: None,
     };
+    let key = key.iter().map(field).collect();
     IrTable {
-        name: name.to_owned(),
-        id: 0,
-        kind,
-        key: key.iter().map(field).collect(),
-        actions: vec![ActionId(0)],
-        source: TableActions::Direct,
-        max_size: 16,
-        counter: None,
-        meter: None,
-        support_timeout: false,
         default: Some(ActionCall { action: ActionId(0), args: vec![n(99)] }),
-        default_action_const: false,
-        default_entry_const: false,
-        entries: Vec::new(),
-        immutable: false,
+        ..IrTable::new(name, kind, key, vec![ActionId(0)], 16)
     }
 }
 
@@ -44,22 +31,7 @@ const RANGE: TableId = TableId(3);
 
 fn state() -> PlainState {
     let program = Program {
-        name: String::new(),
-        arch: Arch::V1Model,
-        source: String::new(),
-        header_types: Vec::new(),
-        headers: Vec::new(),
-        stacks: Vec::new(),
-        unions: Vec::new(),
-        union_stacks: Vec::new(),
-        errors: Vec::new(),
-        enums: Vec::new(),
-        field_aliases: Vec::new(),
-        field_lists: Vec::new(),
-        learn_lists: Vec::new(),
         value_sets: vec![ValueSet { name: "v".to_owned(), widths: vec![8], max_size: 4 }],
-        parsers: Vec::new(),
-        deparsers: Vec::new(),
         actions: vec![Action {
             name: "a".to_owned(),
             id: 0,
@@ -72,9 +44,6 @@ fn state() -> PlainState {
             table("ternary", TableKind::Ternary, &[(MatchKind::Ternary, 16), (MatchKind::Lpm, 8)]),
             table("range", TableKind::Range, &[(MatchKind::Range, 16), (MatchKind::Optional, 8)]),
         ],
-        profiles: Vec::new(),
-        pipelines: Vec::new(),
-        counters: Vec::new(),
         meters: vec![MeterArray {
             name: "m".to_owned(),
             id: 0,
@@ -96,8 +65,7 @@ fn state() -> PlainState {
             algorithm: HashAlgorithm::Crc16Custom,
             input: Vec::new(),
         }],
-        checksums: Vec::new(),
-        checksum_units: Vec::new(),
+        ..Program::empty()
     };
     PlainState::new(Arc::new(program))
 }

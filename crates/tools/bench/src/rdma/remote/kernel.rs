@@ -1,6 +1,6 @@
 //! The kernel's TCP in place of our port, at one end each.
 
-use super::super::live::{Done, LiveResult, Shared, Tells};
+use super::super::live::{Done, FailOnDrop, LiveResult, Shared};
 use super::super::tcp::{self, Asking};
 use super::{ConnectConfig, Listening, Served};
 use crate::error::BenchError;
@@ -54,7 +54,7 @@ pub(super) fn one_thread(
     shared: &Shared,
 ) -> Result<LiveResult, BenchError> {
     let _done = Done(&shared.done);
-    let mut tells = Tells(&shared.clients, false);
+    let mut tells = FailOnDrop(&shared.clients, false);
     let server = config.servers[(number % config.nics()) as usize];
     shared.clients.arrive();
     shared.clients.pass(config.threads)?;

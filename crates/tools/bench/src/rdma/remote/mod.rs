@@ -4,7 +4,7 @@ mod kernel;
 
 use super::client::Client;
 use super::idle::Idle;
-use super::live::{self, Done, LiveResult, LiveRun, Over, Shared, Tells};
+use super::live::{self, Done, FailOnDrop, LiveResult, LiveRun, Over, Shared};
 use super::plan::Baseline;
 use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
 use super::server::Server;
@@ -415,7 +415,7 @@ fn one_thread(
     shared: &Shared,
 ) -> Result<LiveResult, BenchError> {
     let _done = Done(&shared.done);
-    let mut tells = Tells(&shared.clients, false);
+    let mut tells = FailOnDrop(&shared.clients, false);
     let device_config = config.device_of(number);
     let idle = Idle::from(device_config.idle);
     let device = open(&device_config)?;

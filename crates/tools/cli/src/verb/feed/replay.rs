@@ -54,10 +54,12 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
     let mut files = match (&args.books, &args.trades) {
         (Some(_), Some(_)) if plan.channels.len() > 1 => {
-            let why =
-                format!("the configuration has {} channels; books are exported of one", plan.channels.len());
+            let why = format!(
+                "the configuration has {} channels, and books are exported for one",
+                plan.channels.len()
+            );
             return Err(Failure::new(Code::Usage, why)
-                .hint("make a configuration of the one you want")
+                .hint("write a configuration with that one channel")
                 .into());
         }
         (Some(books), Some(trades)) => Some(export(books, trades)?),
@@ -65,7 +67,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     };
     let mut replay = Replay::open(&args.captures, &plan.channels, true)?;
     let Some(start) = replay.next_at() else {
-        return Err(Failure::new(Code::Failed, "the captures hold no packet").into());
+        return Err(Failure::new(Code::Failed, "the captures have no packets").into());
     };
     let mut handler =
         FeedHandler::builder(plan.clone()).sources(vec![]).start(start).listen(|_, channel| {
@@ -75,7 +77,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         })?;
     let packets = handler.replay_while(&mut replay, args.speed, &|| !interrupted())?;
     if packets == 0 {
-        let why = "no packet of the captures is of these channels";
+        let why = "no packet in the captures belongs to these channels";
         let hint = "the configuration names groups and UDP ports; `feed check` shows what there is";
         return Err(Failure::new(Code::Failed, why).hint(hint).into());
     }
@@ -90,13 +92,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     if interrupted() {
         return Ok(Code::Interrupted);
     }
-    match &args.truth {
-        Some(path) => {
-            let cores: Vec<_> = channels.iter().map(|(id, channel)| (*id, channel.core())).collect();
-            show::confirm(path, &cores, console)
-        }
-        None => Ok(Code::Done),
-    }
+    show::judge(args.truth.as_deref(), &channels, console)
 }
 
 /// Books and trades as the names of the files ask for.

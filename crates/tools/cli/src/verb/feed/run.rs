@@ -119,13 +119,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         })?;
     let channels: Vec<_> = plan.channels.iter().map(|c| c.id).zip(handler.channels()).collect();
     show::end(&channels, show, console)?;
-    match &args.truth {
-        Some(path) => {
-            let cores: Vec<_> = channels.iter().map(|(id, channel)| (*id, channel.core())).collect();
-            show::confirm(path, &cores, console)
-        }
-        None => Ok(Code::Done),
-    }
+    show::judge(args.truth.as_deref(), &channels, console)
 }
 
 /// Receives, and times what comes.

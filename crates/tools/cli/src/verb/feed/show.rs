@@ -256,6 +256,20 @@ fn drops(core: &Channel) -> String {
     if list.is_empty() { "no".to_owned() } else { list.join(", ") }
 }
 
+/// The exit code: whether the books are those of the truth file, where one is given.
+///
+/// # Errors
+/// As [`confirm`].
+pub fn judge(
+    truth: Option<&Path>,
+    channels: &[(u32, &FeedChannel<Printer>)],
+    console: &Console,
+) -> anyhow::Result<Code> {
+    let Some(path) = truth else { return Ok(Code::Done) };
+    let cores: Vec<_> = channels.iter().map(|(id, channel)| (*id, channel.core())).collect();
+    confirm(path, &cores, console)
+}
+
 /// Holds a channel's books against the truth in a file.
 ///
 /// # Errors
@@ -266,7 +280,7 @@ pub fn confirm(path: &Path, channels: &[(u32, &Channel)], console: &Console) -> 
     let truth = super::truth(path)?;
     let id = u32::from(truth.header.channel_id);
     let Some((_, channel)) = channels.iter().find(|(channel, _)| *channel == id) else {
-        let why = format!("{} is about channel {id}, which is none of these", path.display());
+        let why = format!("{}: channel {id} is not in the configuration", path.display());
         return Err(Failure::new(Code::Usage, why).into());
     };
     let differences = truth.compare(channel, true);

@@ -7,7 +7,7 @@ use crate::failure::{self, Code, Failure};
 use crate::signals::{self, HandedOn};
 use anyhow::Context as _;
 use barewire_bench::interrupted;
-use barewire_bench::words::word;
+use barewire_bench::names::by_name;
 use barewire_engine::StopFlag;
 use barewire_lab::{
     CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Programs, State, Status, Topology, export_containerlab,
@@ -114,7 +114,7 @@ pub enum Target {
 }
 
 fn style(text: &str) -> Result<GraphStyle, String> {
-    word(text, GraphStyle::WORDS)
+    by_name(text, GraphStyle::WORDS)
 }
 
 /// Runs it.
@@ -169,7 +169,7 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
             .hint("`barewire lab up FILE.toml` makes one; labs/topologies has some")
             .into()),
         (None, several) => {
-            let why = format!("there are several labs: {}; say which", several.join(", "));
+            let why = format!("several labs are up: {}; name one", several.join(", "));
             Err(Failure::new(Code::Usage, why).into())
         }
     }

@@ -4,9 +4,9 @@ use super::{going, read};
 use crate::console::Console;
 use crate::failure::{self, Code, Failure};
 use crate::signals;
-use crate::verb::measured::{self, Kept};
+use crate::verb::measured::{self, OutputArgs};
 use barewire_base::Duration;
-use barewire_bench::words::word;
+use barewire_bench::names::by_name;
 use barewire_bench::{Results, SimulatedRow};
 use barewire_lab::{Pattern, Work, Workload, simulate_with};
 use barewire_report::run::HardwareClass;
@@ -45,15 +45,15 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
-    kept: Kept,
+    output: OutputArgs,
 }
 
 fn work(text: &str) -> Result<Work, String> {
-    word(text, Work::WORDS)
+    by_name(text, Work::WORDS)
 }
 
 fn pattern(text: &str) -> Result<Pattern, String> {
-    word(text, Pattern::WORDS)
+    by_name(text, Pattern::WORDS)
 }
 
 /// Runs it.
@@ -85,6 +85,6 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let done = simulate_with(&topology, &workload, &mut going(console)).map_err(failure::lab)?;
     let row = SimulatedRow::new(&done, &results.fingerprint().run.command_line);
     results.add(std::slice::from_ref(&row))?;
-    args.kept.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
+    args.output.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
     Ok(measured::conclude(row.void.is_some(), &[], console))
 }

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "row")]
     threads: u32,
     /// Row: the server's address on a further NIC's network; our own there is a further --address
-    #[arg(long, value_name = "HOST", requires = "row", value_parser = crate::place::host)]
+    #[arg(long, value_name = "HOST", requires = "row", value_parser = crate::address::host)]
     also_peer: Vec<IpAddr>,
     /// Row: NICs [default: one, and one for each --also-peer]
     #[arg(long, value_name = "N", requires = "row")]

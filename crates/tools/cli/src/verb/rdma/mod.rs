@@ -126,7 +126,7 @@ impl PortArgs {
 #[derive(clap::Args)]
 pub struct PeerArgs {
     /// The peer: address or name
-    #[arg(value_parser = crate::place::host)]
+    #[arg(value_parser = crate::address::host)]
     peer: IpAddr,
     /// The peer's port of the connection manager (rping's default: 7174)
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT)]

@@ -24,7 +24,7 @@ Linux's rping, on a host at the other end of the port:
 pub struct Args {
     #[command(flatten)]
     port: PortArgs,
-    /// Ports of the connection manager to listen on (rping's default: 7174); with --accept 0: any that is free, which is told
+    /// Ports of the connection manager to listen on (rping's default: 7174); with --accept 0: any free port, which is printed
     #[arg(long, short = 'p', value_name = "PORT", value_delimiter = ',', default_values_t = [RPING_PORT])]
     service_port: Vec<u16>,
     /// Stop after this many connections have ended
@@ -36,8 +36,8 @@ pub struct Args {
     /// Most connections at a time
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     connections: usize,
-    /// Accept at full speed, for clients that only connect (`rdma connect`, with --row or without): nothing is told of single
-    /// connections. With several --nics a thread for each: `%n` in --port stands for its number, --address is one for each
+    /// Accept at full speed, for clients that only connect (`rdma connect`, with --row or without): single
+    /// connections are not reported. With several --nics a thread for each: `%n` in --port stands for its number, --address is one for each
     #[arg(long, conflicts_with_all = ["count", "backlog", "connections", "counters", "metrics"])]
     accept: bool,
     /// Accept: NICs

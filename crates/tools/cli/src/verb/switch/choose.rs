@@ -84,7 +84,7 @@ impl Choice<'_> {
         for (_, uri) in self.ports {
             let interface = uri.strip_prefix("packet:").unwrap_or(uri);
             if interface.contains([':', '?']) {
-                return Err(format!("the port `{uri}` is no interface"));
+                return Err(format!("port `{uri}` is not a network interface"));
             }
             may_stand_at(interface)?;
         }
@@ -121,7 +121,7 @@ mod tests {
         let ports = [(1, "packet:lo?rx=64".to_owned()), (2, "no-such-interface".to_owned())];
         let choice = Choice { ports: &ports, engines: 1, drop_port: 511 };
         assert!(why(&choice, None).contains("no program"));
-        assert!(why(&choice, Some(&program)).contains("`packet:lo?rx=64` is no interface"));
+        assert!(why(&choice, Some(&program)).contains("`packet:lo?rx=64` is not a network interface"));
         assert!(
             why(&Choice { ports: &ports[1..], ..choice }, Some(&program)).contains("`no-such-interface`")
         );

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) fn info(path: &Path, program: &Arc<Program>, as_json: bool) -> anyhow::Result<Code> {
     let prepared = prepare(program, EngineKind::Kernel)?;
     let Some(compiled) = prepared.kernel() else {
-        return Err(Failure::new(Code::Failed, "the program has no form for the kernel").into());
+        return Err(Failure::new(Code::Failed, "the program cannot run in the kernel").into());
     };
     let kernel = Kernel::load(Arc::clone(program), Arc::clone(compiled)).map_err(|error| {
         let failure = Failure::new(Code::Failed, error.to_string());

@@ -107,7 +107,8 @@ fn load(path: &Path, options: &Options, console: &Console) -> anyhow::Result<Arc
     let beside = path.with_extension("p4");
     if !path.exists() && beside.is_file() {
         let (json, source) = (path.display(), beside.display());
-        let failure = Failure::new(Code::Failed, format!("{json} is not there, and its source {source} is"));
+        let failure =
+            Failure::new(Code::Failed, format!("{json} does not exist, and its source {source} does"));
         return Err(failure
             .hint(format!(
                 "give {source} itself, or make the other: barewire switch compile {source} -o {json}"
@@ -129,17 +130,17 @@ fn prepare(program: &Arc<Program>, engine: EngineKind) -> anyhow::Result<Arc<Pre
 }
 
 /// The same without waiting for the machine code of a large program. Whether that came is told when it is known.
-fn prepare_soon(
+fn prepare_deferred(
     program: &Arc<Program>,
     engine: EngineKind,
     console: &Console,
 ) -> anyhow::Result<Arc<Prepared>> {
-    let prepared = prepared_by(Prepared::soon, program, engine)?;
+    let prepared = prepared_by(Prepared::deferred, program, engine)?;
     if prepared.is_coming() {
         let (waited, console) = (Arc::clone(&prepared), console.clone());
         let tell = move || match waited.wait() {
-            Ok(()) => console.note("the machine code is there: the interpreter is relieved"),
-            Err(error) => console.note(&format!("no machine code, the interpreter goes on: {error}")),
+            Ok(()) => console.note("machine code is ready: it replaces the interpreter"),
+            Err(error) => console.note(&format!("no machine code, the interpreter stays: {error}")),
         };
         // Without a thread nobody is told; the program runs all the same.
         let _ = std::thread::Builder::new().name("p4-compiled".to_owned()).spawn(tell);

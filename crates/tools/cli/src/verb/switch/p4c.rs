@@ -140,7 +140,7 @@ pub fn parse(form: Form, words: Vec<String>) -> Result<Action, String> {
                 return Err(format!("unknown option {other}{near}"));
             }
             _ if program.is_none() => program = Some(word.into()),
-            other => return Err(format!("'{other}' is one word too many: the program is given already")),
+            other => return Err(format!("unexpected argument '{other}': the program is already given")),
         }
     }
     job.options.macros.append(&mut undefined);
@@ -214,7 +214,7 @@ mod tests {
             ("--std p4-14 a.p4", "P4-16"),
             ("--target ebpf a.p4", "ebpf"),
             ("--p4runtime-fils x a.p4", "--p4runtime-files"),
-            ("a.p4 b.p4", "one word too many"),
+            ("a.p4 b.p4", "unexpected argument"),
             ("a.p4 -o", "needs a value"),
         ] {
             let error = parse(Form::Simple, words(text)).expect_err(text);

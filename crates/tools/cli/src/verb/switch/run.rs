@@ -4,7 +4,7 @@ use super::choose::{Choice, Hook, Wanted};
 use super::serve::{Plan, base, serve};
 use super::source::SourceArgs;
 use super::watch::Watch;
-use super::{load, prepare_soon};
+use super::{load, prepare_deferred};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_engine::IdleStrategy;
@@ -149,7 +149,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             let (watch, prepared) = Watch::start(path.clone(), options, engine, console)?;
             (Some(prepared), Some(watch))
         }
-        _ => (program.map(|program| prepare_soon(&program, engine, console)).transpose()?, None),
+        _ => (program.map(|program| prepare_deferred(&program, engine, console)).transpose()?, None),
     };
     let target = TargetConfig {
         drop_port: args.drop_port,

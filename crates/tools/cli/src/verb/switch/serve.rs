@@ -139,7 +139,7 @@ pub fn serve(mut plan: Plan, console: &Console) -> anyhow::Result<Code> {
             watch.look(&switch, console);
         }
         if server.has_failed() {
-            break Err(Failure::new(Code::Failed, "an engine has ended by itself").into());
+            break Err(Failure::new(Code::Failed, "an engine has stopped unexpectedly").into());
         }
         if plan.follow {
             let now = switch.drops();

@@ -180,7 +180,7 @@ fn common_option(
     inline: Option<String>,
     words: &mut Words,
 ) -> Result<Option<String>, String> {
-    let refuse = |why: &str| Err(format!("{name} is not done here: {why}"));
+    let refuse = |why: &str| Err(format!("{name} is not supported: {why}"));
     match name {
         "-h" | "--help" => {
             return Ok(Some(format!(
@@ -227,7 +227,7 @@ fn common_option(
             return Err(format!("unknown option {other}{place}{near}"));
         }
         _ if parsed.program.is_none() => parsed.program = Some(name.into()),
-        other => return Err(format!("'{other}' is one word too many: the program is given already")),
+        other => return Err(format!("unexpected argument '{other}': the program is already given")),
     }
     Ok(None)
 }
@@ -246,9 +246,7 @@ fn target_option(
     match name {
         "--load-modules" => {
             let file = words.value(name, inline)?;
-            return Err(format!(
-                "--load-modules {file} is not done here: a C++ plug-in for bmv2 cannot be loaded by another switch"
-            ));
+            return Err(format!("--load-modules {file} is not supported: only bmv2 loads its C++ plug-ins"));
         }
         "--enable-swap" => parsed.enable_swap = true,
         "--disable-swap" => parsed.enable_swap = false,
@@ -275,7 +273,7 @@ fn target_option(
         "--grpc-server-with-client-auth" => parsed.tls_files.client_auth = true,
         "--dp-grpc-server-addr" => {
             return Err(format!(
-                "{name} is not done here: packets come over ports; use -i N@unix:MINE.sock,THEIRS.sock"
+                "{name} is not supported: packets come over ports; use -i N@unix:MINE.sock,THEIRS.sock"
             ));
         }
         other => return Err(format!("unknown option {other} behind --{}", suggest(other, TARGET_OPTIONS))),

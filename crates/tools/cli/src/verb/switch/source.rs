@@ -85,7 +85,7 @@ impl WarningArgs {
         for name in &off {
             let known = types::warn::ALL.contains(name) || *name == CANNOT_RUN;
             if *name != "all" && !known && !found.iter().any(|d| d.code == *name) {
-                let failure = Failure::new(Code::Usage, format!("there is no warning `{name}`"));
+                let failure = Failure::new(Code::Usage, format!("unknown warning `{name}`"));
                 let all = types::warn::ALL.join(", ");
                 return Err(failure.hint(format!("there are: {all}, {CANNOT_RUN}, all")).into());
             }

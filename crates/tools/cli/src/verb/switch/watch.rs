@@ -78,7 +78,7 @@ impl Watch {
             Ok(()) => console.note(&format!("{}: changed; the new program runs", self.program.display())),
             Err(error) => {
                 failure::report(&error, console);
-                console.note(&format!("{}: the old program goes on", self.program.display()));
+                console.note(&format!("{}: the old program keeps running", self.program.display()));
             }
         }
     }

@@ -190,7 +190,7 @@ impl SlurmLauncher {
         let state = self.ask("squeue", &["-h", "-o", "%T", "-j", &job.to_string()]).unwrap_or_default();
         let said = last_words(&format!("{}\n{}", ran.stdout, ran.stderr));
         if !state.lines().any(|state| state == "RUNNING") {
-            let why = format!("job {job} runs no more: {said}");
+            let why = format!("job {job} is no longer running: {said}");
             return unfit(node, why, self.why_ended(job));
         }
         let (why, hint) = match ran.status.code() {
@@ -212,7 +212,7 @@ impl SlurmLauncher {
         match (of("JobState="), of("Reason=")) {
             (state, _) if state == "NODE_FAIL" => "a node went down: `sinfo -R` says which".into(),
             (state, _) if state == "TIMEOUT" => {
-                "it ran out of its time limit: ask for more with `--time`".into()
+                "it reached its time limit: ask for more with `--time`".into()
             }
             (state, reason) => format!("its state is {state}, the reason {reason}"),
         }
@@ -332,7 +332,7 @@ impl Launcher for SlurmLauncher {
     }
 
     fn obtaining(&self) -> &'static str {
-        "nodes are waited for, and sent this program"
+        "waiting for nodes, and copying this program to them"
     }
 
     fn hardware(&self) -> HardwareClass {

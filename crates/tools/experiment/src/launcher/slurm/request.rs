@@ -76,7 +76,7 @@ fn bind(slots: &mut [Slot], cluster: &BTreeSet<String>) -> Result<(), LaunchErro
             return Err(LaunchError::Unsuited(format!("the cluster has no node {node:?}: {near}")));
         }
         if !taken.insert(node) {
-            return Err(LaunchError::Unsuited(format!("two hosts are to be node {node:?}")));
+            return Err(LaunchError::Unsuited(format!("two hosts are assigned to node {node:?}")));
         }
     }
     Ok(())
@@ -111,7 +111,7 @@ impl Request {
                 let near =
                     nearest(role, known).map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
                 return Err(LaunchError::Unsuited(format!(
-                    "something is asked of role {role:?}, which there is not{near}"
+                    "options are given for role {role:?}, which does not exist{near}"
                 )));
             }
         }
@@ -173,11 +173,11 @@ fn check_word(word: &str) -> Result<(), LaunchError> {
     let name = word.strip_prefix("--").map(|rest| rest.split('=').next().unwrap_or(rest));
     let why = match name {
         None | Some("") => "in the form --key=value",
-        Some(name) if OURS.contains(&name) => "that is for the launcher to say",
+        Some(name) if OURS.contains(&name) => "the launcher sets it",
         Some(_) if word.contains(char::is_control) => "in one line",
         Some(_) => return Ok(()),
     };
-    Err(LaunchError::Unsuited(format!("asked of Slurm: {word:?}: {why}")))
+    Err(LaunchError::Unsuited(format!("Slurm option {word:?}: {why}")))
 }
 
 /// Which slot is which node: those that must be one first, the others in order, each from its component.

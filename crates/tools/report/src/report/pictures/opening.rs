@@ -59,7 +59,7 @@ fn of_role<'a, 'b>(here: &[&'a Item<'b>], role: Role) -> Vec<&'a Item<'b>> {
 }
 
 /// The other systems that did the same work in the same run.
-fn beside<'a, 'b>(ours: &Item<'_>, baselines: &[&'a Item<'b>]) -> Vec<&'a Item<'b>> {
+fn comparable_baselines<'a, 'b>(ours: &Item<'_>, baselines: &[&'a Item<'b>]) -> Vec<&'a Item<'b>> {
     let same = |b: &&Item<'_>| {
         b.run_index == ours.run_index && b.text("no_baseline").is_none() && ours.same_workload(b)
     };
@@ -76,9 +76,10 @@ fn messages(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
         value(a, MEDIAN).unwrap_or(f64::MAX).total_cmp(&value(b, MEDIAN).unwrap_or(f64::MAX))
     };
     let ours = of_role(&rows, Role::Measured);
-    let has_company = |i: &&&Item<'_>| i.number("window") == Some(1.0) && !beside(i, &baselines).is_empty();
+    let has_company =
+        |i: &&&Item<'_>| i.number("window") == Some(1.0) && !comparable_baselines(i, &baselines).is_empty();
     let ours = *ours.iter().filter(has_company).min_by(by_median)?;
-    let mut others = beside(ours, &baselines);
+    let mut others = comparable_baselines(ours, &baselines);
     others.sort_by(|a, b| by_median(&a, &b));
     // The usual one stays, however many are faster.
     let usual = others.iter().position(|b| b.text("system") == Some("kernel-tcp"));
@@ -123,7 +124,7 @@ fn ratios(
     let mut found: Vec<(ForestRow, String, String)> = Vec::new();
     for (path, what, better) in figures {
         for item in ours.iter().filter(|i| value(i, path).is_some()) {
-            for other in beside(item, &baselines) {
+            for other in comparable_baselines(item, &baselines) {
                 let Some(standing) = stands(item, other, path, *better) else { continue };
                 let point = if item.identity.details.is_empty() {
                     String::new()

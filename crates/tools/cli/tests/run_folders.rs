@@ -5,36 +5,17 @@ mod patience;
 
 use barewire_measure::Histogram;
 use barewire_report::run::{Role, Run};
+use barewire_testing::Folder;
 use common::run;
 use patience::{code_of, until_seen, until_well};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("barewire-leaves-{name}-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-
-    fn runs(&self) -> Vec<Run> {
-        let mut paths: Vec<PathBuf> = fs::read_dir(&self.0).unwrap().map(|e| e.unwrap().path()).collect();
-        paths.sort();
-        paths.iter().filter(|p| p.is_dir()).map(|p| Run::open(p).unwrap()).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+fn runs(folder: &Folder) -> Vec<Run> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().filter(|p| p.is_dir()).map(|p| Run::open(p).unwrap()).collect()
 }
 
 fn text(path: &Path) -> String {
@@ -70,7 +51,7 @@ fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
             "0.1",
             |seconds| {
                 let folder = Folder::new(verb);
-                let here = ["--seconds", seconds, "--run", &text(&folder.0)];
+                let here = ["--seconds", seconds, "--run", &text(folder.path())];
                 let said = run(&[&["bench", verb], args, &common, &here].concat());
                 let document: Value = serde_json::from_str(&said.out).unwrap();
                 // A generator that a busy machine kept from its schedule voids its row, as it should.
@@ -91,7 +72,7 @@ fn every_verb_leaves_a_run_folder_with_histograms_and_control_rows() {
         }
         assert_eq!(row.get("histograms").is_some(), !histograms.is_empty(), "{verb}");
 
-        let runs = folder.runs();
+        let runs = runs(&folder);
         assert_eq!(runs.len(), 1);
         let run = &runs[0];
         assert!(run.name().ends_with(&format!("-{verb}")), "{}", run.name());
@@ -132,7 +113,7 @@ fn a_second_run_is_another_folder_and_a_document_with_histograms_is_reported() {
     let (folder, out, [one, two]) = until_well(
         || {
             let folder = Folder::new("twice");
-            let (here, out) = (text(&folder.0), text(&folder.0.join("m.json")));
+            let (here, out) = (text(folder.path()), text(&folder.file("m.json")));
             let mode = ["bench", "msg", "--mode", "embedded-one-thread", "--runs", "1", "--seconds", "0.5"];
             let leave = ["--hiccup", "0.02", "--run", &here, "--label", "a b", "--out", &out, "--histograms"];
             let said = [(); 2].map(|()| run(&[&mode[..], &leave].concat()));
@@ -144,10 +125,10 @@ fn a_second_run_is_another_folder_and_a_document_with_histograms_is_reported() {
         assert_eq!(said.code, Some(0), "{}", said.err);
         assert!(said.err.contains("Control: clock "), "{}", said.err);
     }
-    let runs = folder.runs();
+    let runs = runs(&folder);
     assert_eq!(runs.len(), 2);
     assert!(runs.iter().all(|r| r.manifest.label == "a b" && r.name().ends_with("-a-b")));
-    let page = text(&folder.0.join("r.html"));
+    let page = text(&folder.file("r.html"));
     let said = run(&["report", &out, "--html", &page]);
     assert_eq!(said.code, Some(0), "{}", said.err);
     let html = fs::read_to_string(page).unwrap();

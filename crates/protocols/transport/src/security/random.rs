@@ -4,7 +4,7 @@ use ring::digest::{SHA256, digest};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A generator that replaces its state with every draw, by a function that cannot be turned around.
-pub(crate) struct Draw(Zeroizing<[u8; 32]>);
+pub(crate) struct HandshakeRng(Zeroizing<[u8; 32]>);
 
 fn derive(what: &[u8], from: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     let mut input = Zeroizing::new([0; 64]);
@@ -15,11 +15,11 @@ fn derive(what: &[u8], from: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     out
 }
 
-impl Draw {
+impl HandshakeRng {
     /// Takes the endpoint's secret apart: one for connection ids and cookies, and a generator. Neither tells of the other.
-    pub(crate) fn split(mut secret: [u8; 32]) -> ([u8; 32], Draw) {
+    pub(crate) fn split(mut secret: [u8; 32]) -> ([u8; 32], HandshakeRng) {
         let ids = *derive(b"barewire ids", &secret);
-        let draw = Draw(derive(b"barewire handshakes", &secret));
+        let draw = HandshakeRng(derive(b"barewire handshakes", &secret));
         secret.zeroize();
         (ids, draw)
     }
@@ -38,11 +38,11 @@ mod tests {
 
     #[test]
     fn draws_differ_and_replay_from_their_seed() {
-        let ((ids, mut a), (_, mut b)) = (Draw::split([7; 32]), Draw::split([7; 32]));
+        let ((ids, mut a), (_, mut b)) = (HandshakeRng::split([7; 32]), HandshakeRng::split([7; 32]));
         let first = a.next();
         assert_eq!(*first, *b.next());
         assert_ne!(*first, *a.next());
         assert_ne!(ids, *first);
-        assert_ne!(Draw::split([8; 32]).0, ids);
+        assert_ne!(HandshakeRng::split([8; 32]).0, ids);
     }
 }

@@ -17,22 +17,22 @@ const LAST_WORDS_TIME: Duration = Duration::from_millis(200);
 
 /// An engine's end.
 #[derive(Clone)]
-pub(crate) struct Aside {
+pub(crate) struct Background {
     lines: SyncSender<String>,
     left_out: Arc<AtomicU64>,
     graves: Sender<Box<Application>>,
 }
 
 /// The daemon's end: waits for the last words.
-pub(crate) struct AsideThreads {
+pub(crate) struct BackgroundThreads {
     writer: std::thread::JoinHandle<()>,
 }
 
-/// Starts both threads. They end when the last [`Aside`] is gone.
+/// Starts both threads. They end when the last [`Background`] is gone.
 ///
 /// # Errors
 /// The system's, when it has no thread.
-pub(crate) fn start(out: impl Write + Send + 'static) -> std::io::Result<(Aside, AsideThreads)> {
+pub(crate) fn start(out: impl Write + Send + 'static) -> std::io::Result<(Background, BackgroundThreads)> {
     let (lines, said) = mpsc::sync_channel(LINES_MAX);
     let (graves, dead) = mpsc::channel::<Box<Application>>();
     let left_out = Arc::new(AtomicU64::new(0));
@@ -41,10 +41,10 @@ pub(crate) fn start(out: impl Write + Send + 'static) -> std::io::Result<(Aside,
         .name("notices".to_owned())
         .spawn(move || write_lines(&said, &counted, out))?;
     std::thread::Builder::new().name("reaper".to_owned()).spawn(move || dead.iter().for_each(drop))?;
-    Ok((Aside { lines, left_out, graves }, AsideThreads { writer }))
+    Ok((Background { lines, left_out, graves }, BackgroundThreads { writer }))
 }
 
-impl Aside {
+impl Background {
     /// Has a line written, without the program's name and the end of the line. Never waits.
     pub(crate) fn say(&self, line: String) {
         if self.lines.try_send(line).is_err() {
@@ -59,7 +59,7 @@ impl Aside {
     }
 }
 
-impl AsideThreads {
+impl BackgroundThreads {
     /// Waits a little for what is still to be written.
     #[allow(clippy::disallowed_methods, reason = "the engines have ended: nobody else knows the time")]
     pub(crate) fn finish(self) {
@@ -89,7 +89,7 @@ fn write_lines(said: &mpsc::Receiver<String>, left_out: &AtomicU64, mut out: imp
         let _ = writeln!(out, "barewire: {line}");
         let missed = left_out.swap(0, Ordering::Relaxed);
         if missed > 0 {
-            let _ = writeln!(out, "barewire: {missed} more lines were left out");
+            let _ = writeln!(out, "barewire: {missed} more lines were dropped");
         }
     }
 }
@@ -115,11 +115,11 @@ mod tests {
     #[test]
     fn lines_are_written_and_a_flood_is_counted() {
         let kept = Kept::default();
-        let (aside, threads) = start(kept.clone()).unwrap();
+        let (background, threads) = start(kept.clone()).unwrap();
         for i in 0..1_000 {
-            aside.say(format!("line {i}"));
+            background.say(format!("line {i}"));
         }
-        drop(aside);
+        drop(background);
         // A machine without a core for the writer is given more time than the daemon would.
         for _ in 0..10_000 {
             if threads.writer.is_finished() {
@@ -147,9 +147,9 @@ mod tests {
                 Ok(())
             }
         }
-        let (aside, threads) = start(Broken).unwrap();
-        aside.say("nobody hears it".to_owned());
-        drop(aside);
+        let (background, threads) = start(Broken).unwrap();
+        background.say("nobody hears it".to_owned());
+        drop(background);
         threads.finish();
 
         struct Stuck;
@@ -163,12 +163,12 @@ mod tests {
                 Ok(())
             }
         }
-        let (aside, threads) = start(Stuck).unwrap();
+        let (background, threads) = start(Stuck).unwrap();
         for i in 0..10 * LINES_MAX {
-            aside.say(format!("line {i}"));
+            background.say(format!("line {i}"));
         }
-        assert!(aside.left_out.load(Ordering::Relaxed) >= 9 * LINES_MAX as u64 - 1);
-        drop(aside);
+        assert!(background.left_out.load(Ordering::Relaxed) >= 9 * LINES_MAX as u64 - 1);
+        drop(background);
         threads.finish();
     }
 }

@@ -1,4 +1,4 @@
-//! Experiments of which a part breaks off: the rest goes on, what is missing is measured later, and what was not measured together is not
+//! Experiments of which a part breaks off: the rest continues, what is missing is measured later, and what was not measured together is not
 //! added up.
 
 mod common;
@@ -101,7 +101,7 @@ echo '{{"a_per_s":{run},"histograms":{{"rtt":"HISTOGRAM"}}}}'"""]
     // Nothing is missing any more, neither there nor in the first folder.
     assert_eq!(newest_unfinished(&folder.path().join("runs"), "test"), None);
     let again = resume_until(&plan, folder.path(), Some(first.folder), &|_| false).0.unwrap_err();
-    assert!(again.to_string().contains("resumed already"), "{again}");
+    assert!(again.to_string().contains("already resumed"), "{again}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The requests of one client, once they are on.
 #[derive(Default)]
-pub(crate) struct Asks(Option<Requests>);
+pub(crate) struct RequestState(Option<Requests>);
 
 /// What an event is where there may be requests.
 pub(crate) enum Translated {
@@ -36,7 +36,7 @@ fn not_on() -> Failure {
     Failure::new(BW_ERR_INVALID, "requests are off; call bw_requests or bw_embedded_requests first")
 }
 
-impl Asks {
+impl RequestState {
     pub(crate) fn turn_on(&mut self, unanswered_max: u32) -> Result<(), Failure> {
         if !(1..=BW_REQUESTS_MAX).contains(&unanswered_max) {
             return Err(BW_ERR_INVALID.into());

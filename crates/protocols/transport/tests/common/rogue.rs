@@ -46,7 +46,7 @@ pub struct Whim {
     pub next_at: Instant,
 }
 
-pub struct Liar {
+pub struct Rogue {
     pub host: Host,
     pool: Pool,
     number: u8,
@@ -61,11 +61,11 @@ pub struct Liar {
     next_cid: u64,
 }
 
-impl Liar {
-    pub fn new(number: u8, pool: Pool) -> Liar {
+impl Rogue {
+    pub fn new(number: u8, pool: Pool) -> Rogue {
         let mut host = HostConfig::new(MacAddr(mac(number)));
         host.ipv4 = vec![([10, 0, 0, number].into(), 16)];
-        Liar {
+        Rogue {
             host: Host::new(host),
             pool,
             number,
@@ -302,7 +302,7 @@ impl Liar {
     }
 }
 
-impl Node for Liar {
+impl Node for Rogue {
     fn handle_frame(&mut self, now: Instant, frame: Frame) {
         self.now = now;
         if self.mute {

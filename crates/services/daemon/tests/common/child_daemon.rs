@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// Host 1, in a process of its own.
-pub struct Other {
+pub struct ChildDaemon {
     pub process: Child,
 }
 
-impl Other {
-    pub fn start(dir: &Path, name: &str) -> Other {
+impl ChildDaemon {
+    pub fn start(dir: &Path, name: &str) -> ChildDaemon {
         // Beside the directory that test programs are built in.
         let program = std::env::current_exe().unwrap();
         let program = program.parent().unwrap().parent().unwrap().join("examples/daemon");
@@ -27,7 +27,7 @@ impl Other {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        Other { process }
+        ChildDaemon { process }
     }
 
     pub fn kill(&mut self) {
@@ -36,7 +36,7 @@ impl Other {
     }
 }
 
-impl Drop for Other {
+impl Drop for ChildDaemon {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -2,7 +2,7 @@
 //!
 //! An entry may live in the index of any mask whose bits are all in its own: the index gives those entries that agree with
 //! the key on the shared bits, and each is compared in full (the idea of TupleMerge, Daly et al., 2017). So entries with thousands of different masks
-//! need few indices, when their masks have leading bits of fields in common. [`rungs`] lists the masks to try, the
+//! need few indices, when their masks have leading bits of fields in common. [`candidate_masks`] lists the masks to try, the
 //! coarsest first.
 
 use barewire_p4::key::{KeyLayout, KeySlot};
@@ -14,7 +14,7 @@ const MIN_BITS: u32 = 8;
 
 /// A mask that entries are gathered under.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rung {
+pub(crate) struct CandidateMask {
     pub(crate) mask: Vec<u64>,
     /// It is the entry's whole mask, and there is nothing else to compare.
     pub(crate) exact: bool,
@@ -59,14 +59,15 @@ fn coarse(layout: &KeyLayout, mask: &[u64], bits: u32) -> Option<Vec<u64>> {
 }
 
 /// The masks under which an entry may be gathered. `filtered`: it has ranges that its mask does not say.
-pub(crate) fn rungs(layout: &KeyLayout, mask: &[u64], filtered: bool) -> Vec<Rung> {
+pub(crate) fn candidate_masks(layout: &KeyLayout, mask: &[u64], filtered: bool) -> Vec<CandidateMask> {
     let coarse = BITS.iter().filter_map(|&bits| coarse(layout, mask, bits));
-    let mut rungs: Vec<Rung> = coarse.map(|mask| Rung { mask, exact: false }).collect();
-    rungs.dedup();
+    let mut candidate_masks: Vec<CandidateMask> =
+        coarse.map(|mask| CandidateMask { mask, exact: false }).collect();
+    candidate_masks.dedup();
     if !filtered {
-        rungs.push(Rung { mask: mask.to_vec(), exact: true });
+        candidate_masks.push(CandidateMask { mask: mask.to_vec(), exact: true });
     }
-    rungs
+    candidate_masks
 }
 
 #[cfg(test)]
@@ -87,9 +88,9 @@ mod tests {
                 let ones = (num_bigint::BigUint::from(1_u8) << len) - 1_u8;
                 layout.put(&mut mask, at, &(ones << (slot.width - len)));
             }
-            for rung in rungs(&layout, &mask, prng.chance(0.5)) {
-                assert!(rung.mask.iter().zip(&mask).all(|(part, whole)| part & !whole == 0));
-                assert_eq!(rung.exact, rung.exact && rung.mask == mask);
+            for candidate in candidate_masks(&layout, &mask, prng.chance(0.5)) {
+                assert!(candidate.mask.iter().zip(&mask).all(|(part, whole)| part & !whole == 0));
+                assert_eq!(candidate.exact, candidate.exact && candidate.mask == mask);
             }
         }
     }
@@ -99,12 +100,12 @@ mod tests {
         let layout = KeyLayout::of_fields(&[(Ternary, 32), (Ternary, 32)]);
         let mask =
             |a: u32, b: u32| [!(u64::MAX >> a) & !0xffff_ffff | !(u64::from(u32::MAX) >> b) & 0xffff_ffff];
-        let first = |a, b| rungs(&layout, &mask(a, b), false)[0].mask[0];
+        let first = |a, b| candidate_masks(&layout, &mask(a, b), false)[0].mask[0];
         assert_eq!(first(20, 3), 0xffff_0000_0000_0000);
         assert_eq!(first(16, 7), first(31, 15));
         assert_eq!(first(9, 15), 0xff00_0000_ff00_0000);
         assert_eq!(first(32, 15), 0xffff_ffff_0000_0000);
-        assert_eq!(rungs(&layout, &mask(7, 7), false).len(), 1, "only the mask itself");
-        assert_eq!(rungs(&layout, &mask(7, 7), true).len(), 0);
+        assert_eq!(candidate_masks(&layout, &mask(7, 7), false).len(), 1, "only the mask itself");
+        assert_eq!(candidate_masks(&layout, &mask(7, 7), true).len(), 0);
     }
 }

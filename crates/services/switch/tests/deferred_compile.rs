@@ -41,26 +41,27 @@ fn left(harness: &mut Harness, packet: u8) -> String {
 fn packets_are_the_same_before_and_after_the_code_is_there() {
     let program = Arc::new(program(120));
     let at_once = Prepared::new(Arc::clone(&program), EngineKind::Native).expect("it compiles");
-    let soon = Arc::new(Prepared::soon(program, EngineKind::Native).expect("it is a program"));
+    let deferred = Arc::new(Prepared::deferred(program, EngineKind::Native).expect("it is a program"));
     let config = TargetConfig::default();
     let mut expected = Harness::new(Arc::new(at_once), config.clone()).expect("a switch");
-    let mut harness = Harness::new(Arc::clone(&soon), config.clone()).expect("a switch");
+    let mut harness = Harness::new(Arc::clone(&deferred), config.clone()).expect("a switch");
     for packet in 0..20 {
         assert_eq!(left(&mut harness, packet), left(&mut expected, packet), "packet {packet}");
     }
-    soon.wait().expect("it compiles");
-    assert!(soon.report().is_some(), "what the compiler says of it is known now");
+    deferred.wait().expect("it compiles");
+    assert!(deferred.report().is_some(), "what the compiler says of it is known now");
     for packet in 20..40 {
         assert_eq!(left(&mut harness, packet), left(&mut expected, packet), "packet {packet}");
     }
     assert!(matches!(harness.plane().datapath.exec_mut(), Exec::Native(_)), "the engine took the code over");
-    assert!(matches!(soon.exec(), Exec::Native(_)), "engines that begin now begin with it");
+    assert!(matches!(deferred.exec(), Exec::Native(_)), "engines that begin now begin with it");
 }
 
 #[test]
 fn small_programs_are_compiled_at_once() {
-    let soon = Prepared::soon(Arc::new(program(3)), EngineKind::Native).expect("it compiles");
-    assert!(matches!(soon.exec(), Exec::Native(_)));
-    let soon = Prepared::soon(Arc::new(program(120)), EngineKind::Interpreter).expect("anything runs there");
-    assert!(matches!(soon.exec(), Exec::Interpreter(_)));
+    let deferred = Prepared::deferred(Arc::new(program(3)), EngineKind::Native).expect("it compiles");
+    assert!(matches!(deferred.exec(), Exec::Native(_)));
+    let deferred =
+        Prepared::deferred(Arc::new(program(120)), EngineKind::Interpreter).expect("anything runs there");
+    assert!(matches!(deferred.exec(), Exec::Interpreter(_)));
 }

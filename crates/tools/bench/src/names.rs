@@ -1,23 +1,23 @@
-//! Words of the command line.
+//! Values by their names, as the command line and configurations write them.
 
 use barewire_port::suggest;
 
-/// The value of a word.
+/// The value of a name.
 ///
 /// # Errors
 /// In words: the nearest right one, and all of them.
-pub fn word<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
+pub fn by_name<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
     // The suggestion ends with all of them.
     found.ok_or_else(|| format!("`{text}` is not known; {}", suggest(text, &names)))
 }
 
-/// The value of a word, or `all` or `none` of those that are known.
+/// The value of a name, or `all` or `none` of those that are known.
 ///
 /// # Errors
-/// As [`word`].
-pub fn some<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, String> {
+/// As [`by_name`].
+pub fn some_by_name<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, String> {
     match text {
         "all" => Ok(known.iter().map(|(_, value)| *value).collect()),
         "none" => Ok(Vec::new()),
@@ -25,7 +25,7 @@ pub fn some<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, String> 
             let mut words: Vec<(&str, Option<T>)> =
                 known.iter().map(|&(name, value)| (name, Some(value))).collect();
             words.extend([("all", None), ("none", None)]);
-            word(text, &words).map(|found| found.into_iter().collect())
+            by_name(text, &words).map(|found| found.into_iter().collect())
         }
     }
 }
@@ -37,13 +37,13 @@ mod tests {
     #[test]
     fn a_wrong_word_is_told_the_right_ones_once() {
         let known = [("mem", 1), ("pcap", 2), ("xdp", 3)];
-        assert_eq!(word("pcap", &known), Ok(2));
-        let why = word("xpd", &known).unwrap_err();
+        assert_eq!(by_name("pcap", &known), Ok(2));
+        let why = by_name("xpd", &known).unwrap_err();
         assert_eq!(why, "`xpd` is not known; did you mean `xdp`? (known: mem, pcap, xdp)");
-        assert_eq!(word("veth", &known).unwrap_err(), "`veth` is not known; known: mem, pcap, xdp");
-        assert_eq!(some("all", &known), Ok(vec![1, 2, 3]));
-        assert_eq!((some("none", &known), some("xdp", &known)), (Ok(vec![]), Ok(vec![3])));
-        let why = some("nnoe", &known).unwrap_err();
+        assert_eq!(by_name("veth", &known).unwrap_err(), "`veth` is not known; known: mem, pcap, xdp");
+        assert_eq!(some_by_name("all", &known), Ok(vec![1, 2, 3]));
+        assert_eq!((some_by_name("none", &known), some_by_name("xdp", &known)), (Ok(vec![]), Ok(vec![3])));
+        let why = some_by_name("nnoe", &known).unwrap_err();
         assert_eq!(why, "`nnoe` is not known; did you mean `none`? (known: mem, pcap, xdp, all, none)");
     }
 }

@@ -105,7 +105,7 @@ fn parse(text: &str, default: &Goal) -> Result<Goal, BadGoal> {
             .parse::<f64>()
             .ok()
             .filter(|number| number.is_finite())
-            .ok_or_else(|| BadGoal(format!("goal `{text}`: `{value}` of `{key}` is no number")))?;
+            .ok_or_else(|| BadGoal(format!("goal `{text}`: `{value}` of `{key}` is not a number")))?;
     }
     goal.initial_s = initial.unwrap_or(goal.trial_s);
     goal.sum_s = sum.unwrap_or(goal.trial_s * ratio);
@@ -141,7 +141,7 @@ mod tests {
         for (text, part) in [
             ("los=0.1", "did you mean `loss`?"),
             ("loss", "no key=value"),
-            ("loss=x", "`x` of `loss` is no number"),
+            ("loss=x", "`x` of `loss` is not a number"),
             ("loss=NaN", "no number"),
             ("loss=1", "less than 1"),
             ("exceed=1", "`exceed`"),

@@ -1,4 +1,4 @@
-//! What is due: the endpoint's timers, flow by flow.
+//! The endpoint's timers, flow by flow: retransmission time-outs, delayed ACKs, keep-alives.
 
 use crate::config::{STALL_PATIENCE, STALL_RATE};
 use crate::endpoint::{Endpoint, row};

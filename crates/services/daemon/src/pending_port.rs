@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-pub(crate) struct LatePort {
+pub(crate) struct PendingPort {
     uri: PortUri,
     pool: Pool,
     caps: PortCaps,
@@ -22,9 +22,9 @@ pub(crate) struct LatePort {
     open: Option<Box<dyn Port>>,
 }
 
-impl LatePort {
+impl PendingPort {
     /// Counts on packets of `mtu` bytes, or what a frame of the pool holds.
-    pub(crate) fn new(uri: PortUri, pool: Pool, mtu: u16) -> Result<LatePort, OpenError> {
+    pub(crate) fn new(uri: PortUri, pool: Pool, mtu: u16) -> Result<PendingPort, OpenError> {
         let carried = pool.frame_max().saturating_sub(HEADER_LEN + VLAN_LEN);
         let mtu = mtu.min(u16::try_from(carried).unwrap_or(u16::MAX));
         let caps = PortCaps {
@@ -42,11 +42,11 @@ impl LatePort {
         let failed =
             |e: Errno| OpenError::Io { uri: uri.text().to_owned(), call: "eventfd", source: e.into() };
         let nothing = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
-        Ok(LatePort { uri, pool, caps, counters: PortCounters::default(), nothing, open: None })
+        Ok(PendingPort { uri, pool, caps, counters: PortCounters::default(), nothing, open: None })
     }
 }
 
-impl Port for LatePort {
+impl Port for PendingPort {
     fn caps(&self) -> &PortCaps {
         self.open.as_ref().map_or(&self.caps, |port| port.caps())
     }

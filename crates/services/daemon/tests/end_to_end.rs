@@ -364,10 +364,10 @@ fn over_a_veth_pair() {
     let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     for scheme in ["packet", "xdp"] {
         let hosts = TwoHosts::create(&TwoHostsConfig { label: None, ..Default::default() }).unwrap();
-        let dir = Dir::new();
+        let dir = Folder::new("daemon");
         let start = |host: u8| {
             let (ns, eth) = if host == 1 { (&hosts.ns_a, &hosts.eth_a) } else { (&hosts.ns_b, &hosts.eth_b) };
-            let mut config = config(&dir.0, &format!("{scheme}:{}", eth.name), host);
+            let mut config = config(dir.path(), &format!("{scheme}:{}", eth.name), host);
             config.interface.ipv4 = vec![(eth.v4, 24)];
             config.interface.ipv6 = vec![(eth.v6.unwrap(), 64)];
             ns.enter(|| barewire_daemon::Daemon::start(&config)).unwrap().unwrap()

@@ -6,7 +6,7 @@
 //! the beginning of that round: what earlier rounds did is done.
 
 use crate::r#gen::{CTX, Gen, Made, VECTOR};
-use crate::maps::{self, AgainShape, TAG_LEN, again, config, fixed, verdict};
+use crate::maps::{self, AgainShape, TAG_LEN, config, fixed, recirculate, verdict};
 use crate::{Reason, Target};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
 use barewire_p4::ir::{FieldId, FieldListId, ListItem, Program, Stmt};
@@ -164,13 +164,13 @@ impl Gen<'_> {
     }
 
     /// The next round, if it was asked for.
-    pub fn go_again(&mut self, kind: Kind) -> Made {
+    pub fn recirculate(&mut self, kind: Kind) -> Made {
         let lists = self.lists(kind);
         let (Some((shape, programs)), false) = (self.rounds(), lists.is_empty()) else { return Ok(()) };
         let (asked, over, kept) = (self.slot(kind.slot()), self.asm.label(), self.asm.label());
         self.asm.load(Size::D, Reg::R0, VECTOR, asked);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
-        let (head, number) = (shape.word(again::HEAD), kind.number());
+        let (head, number) = (shape.word(recirculate::HEAD), kind.number());
         self.asm.store(Size::W, VECTOR, head, Reg::R0);
         self.asm.store_imm(Size::W, VECTOR, head + 4, number as i32);
         for list in lists {
@@ -181,7 +181,7 @@ impl Gen<'_> {
             self.asm.place(other);
         }
         self.asm.place(kept);
-        let (mark, round) = (shape.word(again::MARK), shape.word(again::ROUND));
+        let (mark, round) = (shape.word(recirculate::MARK), shape.word(recirculate::ROUND));
         self.asm.store_imm(Size::D, VECTOR, round, 1);
         self.asm.store_imm(Size::D, VECTOR, mark, 1);
         self.asm.mov(Reg::R1, CTX);
@@ -215,7 +215,7 @@ impl Gen<'_> {
     /// Every packet that comes is a new one.
     pub fn first_round(&mut self) {
         if let Some(shape) = self.later() {
-            self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 0);
+            self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::ROUND), 0);
         }
     }
 
@@ -227,12 +227,12 @@ impl Gen<'_> {
         self.asm.load(Size::D, Reg::R0, VECTOR, kept);
         self.asm.constant(Reg::R1, u64::from(port));
         self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R0, Reg::R1, leaves);
-        let head = shape.word(again::HEAD);
+        let head = shape.word(recirculate::HEAD);
         self.asm.store_imm(Size::W, VECTOR, head, 0);
         self.asm.store_imm(Size::W, VECTOR, head + 4, Kind::Recirculate.number() as i32);
         self.asm.load(Size::D, Reg::R0, VECTOR, len);
-        self.asm.store(Size::D, VECTOR, shape.word(again::KEPT), Reg::R0);
-        self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 1);
+        self.asm.store(Size::D, VECTOR, shape.word(recirculate::KEPT), Reg::R0);
+        self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::ROUND), 1);
         self.place = "recirculation".to_owned();
         let slow = self.slow(Reason::Rounds);
         self.asm.jump(slow);
@@ -242,9 +242,9 @@ impl Gen<'_> {
     /// Whether it is a new packet that comes, or goes there. Loses r1.
     pub fn jump_if_again(&mut self, to: Label) {
         let Some((shape, _)) = self.rounds() else { return };
-        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::MARK));
+        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::MARK));
         self.asm.jump_nonzero(Reg::R1, to);
-        self.asm.store_imm(Size::D, VECTOR, shape.word(again::ROUND), 0);
+        self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::ROUND), 0);
     }
 
     /// What a later round begins with.
@@ -252,7 +252,7 @@ impl Gen<'_> {
         let Some((shape, _)) = self.rounds() else { return Ok(()) };
         self.asm.jump(ready);
         self.asm.place(here);
-        self.asm.store_imm(Size::D, VECTOR, shape.word(again::MARK), 0);
+        self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::MARK), 0);
         self.blank();
         let len = self.slot(slot::PACKET_LEN);
         if self.is_tc() {
@@ -268,7 +268,7 @@ impl Gen<'_> {
             self.time();
         }
         // Fields first: what the target sets, it sets whatever they are.
-        let (head, done) = (shape.word(again::HEAD), self.asm.label());
+        let (head, done) = (shape.word(recirculate::HEAD), self.asm.label());
         for kind in [Kind::Resubmit, Kind::Recirculate] {
             for list in self.lists(kind) {
                 let other = self.asm.label();
@@ -303,7 +303,7 @@ impl Gen<'_> {
 
     /// Keep a list's fields behind the vector.
     pub fn put_kept(&mut self, shape: AgainShape, list: Option<FieldListId>) -> Made {
-        let mut word = again::KEPT;
+        let mut word = recirculate::KEPT;
         for field in kept(self.program, list) {
             let place = self.field_place(field)?;
             for part in 0..Self::words_of(place) {
@@ -317,7 +317,7 @@ impl Gen<'_> {
 
     /// The other way.
     pub fn take_kept(&mut self, shape: AgainShape, list: Option<FieldListId>) -> Made {
-        let mut word = again::KEPT;
+        let mut word = recirculate::KEPT;
         for field in kept(self.program, list) {
             let place = self.field_place(field)?;
             if Self::narrow(place) {
@@ -343,12 +343,13 @@ impl Gen<'_> {
         let here = self.rounds().or(clones).map(|(shape, _)| shape);
         let Some(shape) = here.or(self.later()) else { return };
         let first = self.asm.label();
-        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(again::ROUND));
+        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::ROUND));
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, first);
         let result = self.shape.result as i16;
         self.asm.store_imm(Size::D, VECTOR, result, verdict::AGAIN as i32);
         self.put_tag(shape.context());
-        let words = std::iter::once(again::HEAD).chain((0..shape.words).map(|word| again::KEPT + word));
+        let words =
+            std::iter::once(recirculate::HEAD).chain((0..shape.words).map(|word| recirculate::KEPT + word));
         for (at, word) in words.enumerate() {
             self.asm.load(Size::D, Reg::R2, VECTOR, shape.word(word));
             self.asm.store(Size::D, Reg::R1, TAG_LEN as i16 + 8 * at as i16, Reg::R2);
@@ -356,7 +357,7 @@ impl Gen<'_> {
         // Another program would make something else of it.
         self.asm.map_value(Reg::R3, fixed::CONFIG as i32, 0);
         self.asm.load(Size::D, Reg::R2, Reg::R3, config::EPOCH as i16);
-        self.asm.load(Size::W, Reg::R3, VECTOR, shape.word(again::HEAD) + 4);
+        self.asm.load(Size::W, Reg::R3, VECTOR, shape.word(recirculate::HEAD) + 4);
         self.asm.alu(Alu::Or, Reg::R2, Reg::R3);
         self.asm.store(Size::W, Reg::R1, TAG_LEN as i16 + 4, Reg::R2);
         self.account(1);
@@ -417,7 +418,7 @@ impl Context {
         let (request, rest) = bytes.split_first_chunk()?;
         let (kind, rest) = rest.split_first_chunk()?;
         let (request, kind) = (u32::from_ne_bytes(*request), u32::from_ne_bytes(*kind));
-        let (epoch, kind) = (kind >> again::EPOCH_SHIFT, kind & ((1 << again::EPOCH_SHIFT) - 1));
+        let (epoch, kind) = (kind >> recirculate::EPOCH_SHIFT, kind & ((1 << recirculate::EPOCH_SHIFT) - 1));
         let mut words = [0; maps::MAX_KEPT as usize];
         for (word, bytes) in words.iter_mut().zip(rest.chunks_exact(8)) {
             *word = bytes.try_into().map_or(0, u64::from_ne_bytes);
@@ -434,7 +435,7 @@ mod tests {
     fn contexts_are_read_as_they_are_written() {
         let mut bytes = Vec::new();
         bytes.extend(3_u32.to_ne_bytes());
-        bytes.extend((Kind::Recirculate.number() | 5 << again::EPOCH_SHIFT).to_ne_bytes());
+        bytes.extend((Kind::Recirculate.number() | 5 << recirculate::EPOCH_SHIFT).to_ne_bytes());
         bytes.extend(7_u64.to_ne_bytes());
         let found = Context::read(&bytes).expect("a context");
         assert_eq!((found.kind, found.epoch, found.request), (Kind::Recirculate, 5, 3));

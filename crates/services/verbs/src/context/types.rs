@@ -240,10 +240,10 @@ pub struct Wc {
 #[non_exhaustive]
 pub enum Refusal {
     /// There is no such object of this application's, or no longer.
-    #[error("there is no such object, or no longer")]
+    #[error("no such object, or it has been destroyed")]
     Unknown,
     /// Something still uses it.
-    #[error("something still uses it")]
+    #[error("it is still in use")]
     Busy,
     /// A limit of the whole device.
     #[error("the daemon's device is full")]

@@ -26,7 +26,7 @@ pub enum Mode {
 /// | 8 | bytes of a message, or of memory |
 /// | 12 | requests in flight |
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Greeting {
+pub struct Hello {
     /// What is wanted.
     pub mode: Mode,
     /// Bytes of each message, or of the memory.
@@ -35,13 +35,13 @@ pub struct Greeting {
     pub window: u32,
 }
 
-impl Greeting {
+impl Hello {
     /// Bytes.
     pub const LEN: usize = 16;
 
     /// As it goes into a request.
-    pub fn bytes(&self) -> [u8; Greeting::LEN] {
-        let mut out = [0; Greeting::LEN];
+    pub fn bytes(&self) -> [u8; Hello::LEN] {
+        let mut out = [0; Hello::LEN];
         out[..4].copy_from_slice(&MAGIC);
         (out[4], out[5]) = (VERSION, self.mode as u8);
         out[8..12].copy_from_slice(&self.size.to_be_bytes());
@@ -51,8 +51,8 @@ impl Greeting {
 
     /// From a request's private data, whose zeros at the end are missing. `None`: it is none of ours. `Some(None)`: it is, and
     /// cannot be served.
-    pub fn parse(private: &[u8]) -> Option<Option<Greeting>> {
-        let bytes: [u8; Greeting::LEN] = padded(private);
+    pub fn parse(private: &[u8]) -> Option<Option<Hello>> {
+        let bytes: [u8; Hello::LEN] = padded(private);
         if bytes[..4] != MAGIC {
             return None;
         }
@@ -62,9 +62,9 @@ impl Greeting {
             3 => Mode::Memory,
             _ => return Some(None),
         };
-        let greeting = Greeting { mode, size: be32(&bytes, 8), window: be32(&bytes, 12) };
-        let good = bytes[4] == VERSION && (1..=WINDOW_MAX).contains(&greeting.window);
-        Some(good.then_some(greeting))
+        let hello = Hello { mode, size: be32(&bytes, 8), window: be32(&bytes, 12) };
+        let good = bytes[4] == VERSION && (1..=WINDOW_MAX).contains(&hello.window);
+        Some(good.then_some(hello))
     }
 }
 
@@ -158,10 +158,10 @@ mod tests {
 
     #[test]
     fn the_bytes_are_these() {
-        let greeting = Greeting { mode: Mode::Sink, size: 0x0102_0304, window: 64 };
+        let hello = Hello { mode: Mode::Sink, size: 0x0102_0304, window: 64 };
         let bytes = *b"bwRC\x01\x02\0\0\x01\x02\x03\x04\0\0\0\x40";
-        assert_eq!(greeting.bytes(), bytes);
-        assert_eq!(Greeting::parse(&bytes), Some(Some(greeting)));
+        assert_eq!(hello.bytes(), bytes);
+        assert_eq!(Hello::parse(&bytes), Some(Some(hello)));
         let offer = Offer { memory: Advert { addr: 0x1122_3344_5566_7788, rkey: 0x99aa_bbcc, len: 0x100 } };
         let bytes = b"bwRC\x01\0\0\0\x11\x22\x33\x44\x55\x66\x77\x88\x99\xaa\xbb\xcc\0\0\x01\0";
         assert_eq!(&offer.bytes(), bytes);
@@ -171,15 +171,15 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_told_from_what_cannot_be_served() {
-        assert_eq!(Greeting::parse(b""), None);
-        assert_eq!(Greeting::parse(b"rping"), None);
-        assert_eq!(Greeting::parse(b"bwRC"), Some(None));
-        let good = Greeting { mode: Mode::Echo, size: 0, window: WINDOW_MAX };
-        assert_eq!(Greeting::parse(&good.bytes()), Some(Some(good)));
+        assert_eq!(Hello::parse(b""), None);
+        assert_eq!(Hello::parse(b"rping"), None);
+        assert_eq!(Hello::parse(b"bwRC"), Some(None));
+        let good = Hello { mode: Mode::Echo, size: 0, window: WINDOW_MAX };
+        assert_eq!(Hello::parse(&good.bytes()), Some(Some(good)));
         for (at, byte) in [(4, 2), (5, 4), (5, 0), (12, 1)] {
             let mut bytes = good.bytes();
             bytes[at] = byte;
-            assert_eq!(Greeting::parse(&bytes), Some(None), "byte {at}");
+            assert_eq!(Hello::parse(&bytes), Some(None), "byte {at}");
         }
         assert_eq!(Offer::parse(b""), None);
     }
@@ -188,8 +188,8 @@ mod tests {
         #[test]
         fn any_bytes_are_taken(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Offer::parse(&bytes);
-            if let Some(Some(greeting)) = Greeting::parse(&bytes) {
-                prop_assert!((1..=WINDOW_MAX).contains(&greeting.window));
+            if let Some(Some(hello)) = Hello::parse(&bytes) {
+                prop_assert!((1..=WINDOW_MAX).contains(&hello.window));
             }
         }
 

@@ -168,7 +168,7 @@ impl Rdma {
             };
             // Events first, as they are few: of those and the completions, each kind keeps its order.
             while let Some(waiting) = app.events.front() {
-                if !hand_over(a, waiting) {
+                if !write_event(a, waiting) {
                     break;
                 }
                 app.events.pop_front();
@@ -202,7 +202,7 @@ impl Rdma {
 }
 
 /// Writes an event behind its private data. False, and nothing written, when not all of it has room.
-fn hand_over(a: &mut Application, waiting: &Waiting) -> bool {
+fn write_event(a: &mut Application, waiting: &Waiting) -> bool {
     let pieces = waiting.private.len().div_ceil(entry::STAGED_MAX);
     if !a.promise(pieces + 1) {
         return false;

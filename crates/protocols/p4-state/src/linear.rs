@@ -2,11 +2,11 @@
 //! cleverer while they are few.
 
 /// Entries at most.
-pub(crate) const FEW: usize = 20;
+pub(crate) const LINEAR_MAX: usize = 20;
 
 /// A short list of entries, the best first.
 #[derive(Debug)]
-pub(crate) struct Few {
+pub(crate) struct LinearEntries {
     /// Rank and record.
     entries: Vec<(u64, u32)>,
     /// For each entry and each word of the key, value and mask.
@@ -14,14 +14,14 @@ pub(crate) struct Few {
     key_words: usize,
 }
 
-impl Few {
-    pub(crate) fn new(key_words: usize) -> Few {
-        let words = Vec::with_capacity(FEW * 2 * key_words);
-        Few { entries: Vec::with_capacity(FEW), words, key_words }
+impl LinearEntries {
+    pub(crate) fn new(key_words: usize) -> LinearEntries {
+        let words = Vec::with_capacity(LINEAR_MAX * 2 * key_words);
+        LinearEntries { entries: Vec::with_capacity(LINEAR_MAX), words, key_words }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() == FEW
+        self.entries.len() == LINEAR_MAX
     }
 
     /// The first record that matches and that `verify` does not refuse.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// asked for reports that no record is of. What ran beside it stands in `baselines`, what was recorded at another time in `recorded`,
 /// rows that must not be used in `void_rows`: none of them is a measurement of ours.
 /// Times are in nanoseconds, rates per second; each figure's unit stands under `units`.
-pub fn beside(
+pub fn with_measured(
     records: &[Record],
     here: HardwareClass,
     why: &dyn Fn(&PublishedTable) -> String,
@@ -167,7 +167,8 @@ mod tests {
     }
 
     fn of(records: &[Record], table: &str) -> Vec<Value> {
-        let mut rows = beside(records, HardwareClass::OneMachine, &|t| format!("{} was not run", t.id));
+        let mut rows =
+            with_measured(records, HardwareClass::OneMachine, &|t| format!("{} was not run", t.id));
         rows.retain(|r| r["table"] == table);
         rows
     }
@@ -175,14 +176,14 @@ mod tests {
     #[test]
     fn each_published_row_has_ours_or_a_reason() {
         let all: usize = tables().map(|t| t.rows.len()).sum();
-        let rows = beside(&[], HardwareClass::OneMachine, &|t| format!("{} was not run", t.id));
+        let rows = with_measured(&[], HardwareClass::OneMachine, &|t| format!("{} was not run", t.id));
         assert_eq!(rows.len(), all);
         assert!(rows.iter().all(|r| r["missing"].as_str().is_some_and(|m| m.ends_with("was not run"))));
 
         let row = json!({"system": "barewire", "mode": "embedded", "over": "xdp", "connections_per_s": 1e5,
             "window": 1, "teardown": true, "live_qps": 0, "hosts": 8, "threads": 2, "nics": 1, "contended": true});
         let records = [record("rc.machines", row)];
-        let rows = beside(&records, HardwareClass::OneMachine, &|_| "no".to_owned());
+        let rows = with_measured(&records, HardwareClass::OneMachine, &|_| "no".to_owned());
         let ours: Vec<&Value> = rows.iter().filter(|r| r.get("measured").is_some()).collect();
         assert_eq!(ours.len(), 1);
         assert_eq!(ours[0]["case"], "8 client machines");

@@ -13,7 +13,7 @@ pub(super) enum Piece {
 }
 
 /// A command whose values are all known but those of the sweep.
-pub(super) type Words = Vec<Piece>;
+pub(super) type CommandPieces = Vec<Piece>;
 
 /// What stands for a brace in [`Template`]s.
 fn braces_doubled(text: &str) -> String {
@@ -21,7 +21,7 @@ fn braces_doubled(text: &str) -> String {
 }
 
 /// `prefix`, as it stands, and the command behind it. `None` when a name of the sweep cannot be a placeholder.
-pub(super) fn template(prefix: &str, words: &Words) -> Option<Template> {
+pub(super) fn template(prefix: &str, words: &CommandPieces) -> Option<Template> {
     let mut text = braces_doubled(prefix);
     for piece in words {
         match piece {
@@ -49,7 +49,7 @@ pub(super) fn format_braces(command: &str, global: &str) -> Result<String, Wrong
             _ if from.starts_with("{}") => (global, 2),
             _ if from.starts_with("{0}") => (global, 3),
             _ => {
-                let why = "a brace that stands for itself is doubled, `{{` or `}}`; `{}` is global_configs";
+                let why = "write a literal brace twice, `{{` or `}}`; `{}` is global_configs";
                 return Err((here, why.into()));
             }
         };
@@ -70,8 +70,8 @@ pub(super) enum Value {
 pub(super) fn fill_dollars(
     command: &str,
     mut value: impl FnMut(&str) -> Result<Value, String>,
-) -> Result<Words, Wrong> {
-    let mut words = Words::new();
+) -> Result<CommandPieces, Wrong> {
+    let mut words = CommandPieces::new();
     let mut text = String::new();
     let mut rest = command;
     while let Some(at) = rest.find("${") {

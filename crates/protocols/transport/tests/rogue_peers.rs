@@ -4,7 +4,7 @@ mod common;
 use barewire_base::DropReason;
 use barewire_sim::{LinkConfig, LinkId, NodeId, World};
 use barewire_transport::*;
-use common::liar::{self, Liar};
+use common::rogue::{self, Rogue};
 use common::*;
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ fn rig(seed: u64, config: &Config, memory: usize) -> Rig {
     server.endpoint.listen(PORT, 0, 7).unwrap();
     let s = world.add_node(Box::new(server));
     let c = world.add_node(Box::new(station(2, 4 << 20)));
-    let liar = world.add_node(Box::new(Liar::new(3, world.pool().clone())));
+    let liar = world.add_node(Box::new(Rogue::new(3, world.pool().clone())));
     let star = world.star(&[(s, mac(1)), (c, mac(2)), (liar, mac(3))], &LinkConfig::perfect(us(20)));
     Rig { world, s, c, liar, links: star.links }
 }
@@ -52,8 +52,8 @@ impl Rig {
         station
     }
 
-    fn liar(&mut self) -> &mut Liar {
-        self.world.node_mut::<Liar>(self.liar)
+    fn liar(&mut self) -> &mut Rogue {
+        self.world.node_mut::<Rogue>(self.liar)
     }
 
     fn run(&mut self, time: barewire_base::Duration) {
@@ -88,7 +88,7 @@ fn an_end_with_a_message_missing_leaves_nothing_to_the_next_flow() {
     for stay in [false, true] {
         let mut r = rig(1, &Config { flows_max: 8, ..Config::default() }, 1 << 20);
         let lie = r.lie(2_000);
-        let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+        let rogue::Lie { next: first, mss, .. } = r.liar().lies[lie];
         // The second message, whole; the first never comes, and its segment's number is the end's.
         r.liar().data(lie, first, 1, 8, 0, b"injected");
         r.liar().data(lie, first.wrapping_add(2), 2, 300_000, 0, &vec![0x22; mss.into()]);
@@ -122,7 +122,7 @@ fn no_number_of_unfinished_flows_uses_anything_up() {
         let lie = r.liar().open(server_at(PORT), 2_000 + round, round % 2 == 1);
         r.run(ms(20));
         assert!(r.liar().is_open(lie), "flow {round}");
-        let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+        let rogue::Lie { next: first, mss, .. } = r.liar().lies[lie];
         for i in 0..255u32 {
             r.liar().data(lie, first.wrapping_add(i), 1 + i % 255, 2_000, 0, &vec![0x22; mss.into()]);
         }
@@ -277,7 +277,7 @@ fn a_message_that_trickles_does_not_keep_others_waiting_for_long() {
     let mut r = rig(6, &Config::default(), 1 << 20);
     let flow = r.connect();
     let lie = r.lie(2_000);
-    let liar::Lie { next: first, mss, .. } = r.liar().lies[lie];
+    let rogue::Lie { next: first, mss, .. } = r.liar().lies[lie];
     let payload = vec![0x33; mss.into()];
     r.client().send(flow, b"before", 1).unwrap();
     for i in 0..120 {

@@ -4,7 +4,7 @@
 use super::Kernel;
 use crate::control::MirrorSession;
 use barewire_p4_ebpf::Context;
-use barewire_p4_ebpf::maps::again::EPOCH_SHIFT;
+use barewire_p4_ebpf::maps::recirculate::EPOCH_SHIFT;
 use barewire_p4_ebpf::maps::{DIGEST_LOST, MAX_DIGEST, RECORD_HEADER};
 use std::os::fd::{AsRawFd, RawFd};
 

@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 /// A measured time, in ns since 1970 by this host's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct When {
+pub struct WallTime {
     /// Its begin.
     pub begin_unix_ns: u64,
     /// Its end.
     pub end_unix_ns: u64,
 }
 
-impl When {
+impl WallTime {
     /// From `begin` to `end`, as the wall's clock and ours differ now.
-    pub fn of(begin: Instant, end: Instant) -> When {
+    pub fn of(begin: Instant, end: Instant) -> WallTime {
         let ahead = realtime_ns().saturating_sub(stamp().as_nanos());
         let unix = |at: Instant| at.as_nanos().saturating_add(ahead);
-        When { begin_unix_ns: unix(begin), end_unix_ns: unix(end) }
+        WallTime { begin_unix_ns: unix(begin), end_unix_ns: unix(end) }
     }
 }
 
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn a_time_is_where_it_was_and_as_long_as_it_was() {
         let (before, begin) = (realtime_ns(), stamp());
-        let when = When::of(begin, begin + Duration::from_secs(3));
+        let when = WallTime::of(begin, begin + Duration::from_secs(3));
         assert_eq!(when.end_unix_ns - when.begin_unix_ns, 3_000_000_000);
         // Between the two clocks' readings anything may come; an hour does not.
         assert!(when.begin_unix_ns.abs_diff(before) < 3_600_000_000_000, "{when:?} {before}");
