@@ -153,7 +153,9 @@ impl Lower<'_> {
         let mut written: Vec<FieldRef> = Vec::new();
         Self::reads(target, &mut |field| written.push(field.clone()));
         let mut clash = false;
-        Self::reads(&value, &mut |field| clash |= written.iter().any(|w| w == field || w.fixed().is_none()));
+        let same =
+            |field: &FieldRef, w: &FieldRef| w == field || w.fixed().is_none() || field.fixed().is_none();
+        Self::reads(&value, &mut |field| clash |= written.iter().any(|w| same(field, w)));
         let (mut whole, mut of_value) = (HashSet::new(), HashSet::new());
         self.wholes(target, &mut whole);
         if !whole.is_empty() {

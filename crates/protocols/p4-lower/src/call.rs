@@ -492,6 +492,9 @@ impl<'a> Lower<'a> {
             self.env.insert(symbol, val.clone());
         }
         let copies = self.bind_params(instance.block, args, span)?;
+        let again =
+            block.kind == BlockKind::Control && self.applied.get(&instance.block).is_some_and(|n| *n > 1);
+        self.again += u32::from(again);
         let leave = self.label();
         self.frames.push(Frame { leave, result: None, copies });
         let loops = std::mem::take(&mut self.loops);
@@ -516,6 +519,7 @@ impl<'a> Lower<'a> {
         for (to, from, ty) in &copies {
             self.assign(to, from, *ty, span)?;
         }
+        self.again -= u32::from(again);
         self.here = here;
         self.subst = kept;
         self.depth -= 1;
@@ -566,7 +570,13 @@ impl<'a> Lower<'a> {
                 } else {
                     self.cast(arg, from, ty, span)?
                 }
-            } else if once && !clash && place && !self.after.iter().any(|(_, copy, _)| *copy == arg) {
+            } else if once
+                && !clash
+                && place
+                // What is no variable may be kept elsewhere the next time that the control around is lowered.
+                && (self.again == 0 || param.direction != Direction::In)
+                && !self.after.iter().any(|(_, copy, _)| *copy == arg)
+            {
                 if param.direction == Direction::Out && !arrives {
                     self.forget(&arg, ty, span)?;
                 }

@@ -75,7 +75,10 @@ impl Lower<'_> {
                 let width = match self.cell_width(of) {
                     Some(width) if width > 0 => width,
                     _ => {
-                        return refuse(span, "a register of what is neither a number nor a struct of numbers");
+                        return refuse(
+                            span,
+                            "a register of what is neither a number nor a struct of numbers",
+                        );
                     }
                 };
                 // PSA's may begin with a value.

@@ -228,6 +228,8 @@ struct Lower<'a> {
     subst: HashMap<TypeVar, TypeId>,
     /// What belongs to an instance: variables and instances.
     owned: HashMap<(Option<InstanceId>, SymbolId), Val>,
+    /// Variables that blocks declare.
+    in_blocks: HashMap<(Option<InstanceId>, SymbolId, TypeId), Val>,
     tables: HashMap<(Option<InstanceId>, ty::TableId), Rc<Lowered>>,
     header_types: HashMap<TypeId, HeaderTypeId>,
     names: HashMap<String, u32>,
@@ -241,6 +243,8 @@ struct Lower<'a> {
     frames: Vec<Frame>,
     /// Loops around that are written out.
     written_out: u32,
+    /// Controls around that are applied in several places.
+    again: u32,
     /// In a loop of a pipeline, which becomes an action.
     looping: bool,
     /// `break` and `continue`.
@@ -308,6 +312,7 @@ impl<'a> Lower<'a> {
             decls,
             subst: HashMap::new(),
             owned: HashMap::new(),
+            in_blocks: HashMap::new(),
             tables: HashMap::new(),
             header_types: HashMap::new(),
             names: HashMap::new(),
@@ -318,6 +323,7 @@ impl<'a> Lower<'a> {
             labels: 1,
             frames: Vec::new(),
             written_out: 0,
+            again: 0,
             looping: false,
             loops: Vec::new(),
             applied,

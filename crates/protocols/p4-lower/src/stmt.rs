@@ -34,7 +34,16 @@ impl<'a> Lower<'a> {
                 DeclKind::Variable(variable) => {
                     let symbol = self.symbol_at(decl.id, span)?;
                     let ty = self.closed(self.t.symbol(symbol).ty);
-                    let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                    // Where its block is lowered again it is the same storage: what a control is given is one place.
+                    let key = (self.here, symbol, ty);
+                    let place = match self.in_blocks.get(&key) {
+                        Some(place) => place.clone(),
+                        None => {
+                            let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                            self.in_blocks.insert(key, place.clone());
+                            place
+                        }
+                    };
                     self.initial(&place, variable, ty, span)?;
                     self.env.insert(symbol, place);
                     Ok(())

@@ -21,6 +21,14 @@ fn what_is_assigned_is_what_it_was_before() {
     let body = "x_t[2] s = { { 1 }, { 2 } }; s = { s[1], s[0] }; hdr.h.a = s[0].z; hdr.h.b = s[1].z;\n\
         x_t[2] t = { { 4 }, ... }; if (!t[1].isValid()) { hdr.h.c = t[0].z; }";
     sends(&program("", "", body), &[("00 00 00 00 0000", "02 01 04 00 0000")]);
+    // An element that the packet tells may be the one that is assigned.
+    let text = program(
+        "",
+        "",
+        "z_t[2] t; t[0] = { 1, 2 }; t[1] = { 3, 4 }; t[0] = { t[hdr.h.a].q, t[hdr.h.a].p }; hdr.h.b = t[0].p; hdr.h.c = t[0].q;",
+    )
+    .replace("header x_t", "header z_t { bit<8> p; bit<8> q; }\nheader x_t");
+    sends(&text, &[("00 00 00 00 0000", "00 02 01 00 0000"), ("01 00 00 00 0000", "01 04 03 00 0000")]);
     // Numbers, in a struct and in a header, deep.
     let globals = "struct i_t { bit<8> x; bit<8> y; }\nstruct o_t { i_t i; i_t j; }";
     let body = "o_t o = { { 1, 2 }, { 3, 4 } }; o = { { o.j.y, o.i.x }, o.i }; hdr.h.a = o.i.x; hdr.h.b = o.i.y; hdr.h.c = o.j.x; hdr.h.d = o.j.y;";
@@ -80,6 +88,44 @@ fn arguments_that_share_something_are_copied() {
         "for (bit<8> n in (list<bit<8>>) { 1, 0, 2 }) { k.apply(hdr.s[n], n); }",
     );
     sends(&text, &[("00 00 00 00 0000 01 02 03", "00 00 00 00 0000 11 23 35")]);
+}
+
+#[test]
+fn a_control_that_is_applied_again_has_its_arguments_again() {
+    // Constants, variables of a block, results of calls; in a control that is itself applied twice; and in a loop that is not written out.
+    let inner = "control L(inout bit<8> y, in bit<8> n) {\naction up(bit<8> by) { y = y + by + n; }\n\
+        table t { key = { y: ternary; } actions = { up; NoAction; } const entries = { 0 &&& 0x80: up(0x10); } }\napply { t.apply(); } }\n";
+    sends(
+        &program(inner, "L() l;", "l.apply(hdr.h.a, 1); l.apply(hdr.h.b, 2);"),
+        &[("00 00 00 00 0000", "11 12 00 00 0000")],
+    );
+    for (call, added) in [
+        ("l.apply(y, 3);", 3_u8),
+        ("l.apply(y, inc(x));", 1),
+        ("l.apply(y, x + 4);", 4),
+        ("{ bit<8> z = y; l.apply(z, z); y = z; }", 0),
+    ] {
+        let globals = format!(
+            "{INC}\n{inner}control M(inout bit<8> x) {{ L() l; apply {{ bit<8> y = x; {call} x = y + 1; }} }}"
+        );
+        let got =
+            |before: u8| before.wrapping_add(if added == 0 { before } else { 0 }).wrapping_add(0x11 + added);
+        let extra = |before: u8| if added == 1 || added == 4 { before } else { 0 };
+        let [a, b] = [0_u8, 5].map(|before| got(before) + extra(before));
+        let text = program(
+            &globals,
+            "M() m; M() o;",
+            "m.apply(hdr.h.a); m.apply(hdr.h.b); o.apply(hdr.h.c); o.apply(hdr.h.d);",
+        );
+        sends(&text, &[("00 05 00 05 0000", &format!("{a:02x} {b:02x} {a:02x} {b:02x} 0000"))]);
+    }
+    let text = program(
+        inner,
+        "L() l;",
+        "for (bit<8> i = 0; i < hdr.h.c; i = i + 1) { l.apply(hdr.h.a, i); l.apply(hdr.s[i].z, hdr.h.a); }",
+    )
+    .replace("p.extract(hdr.h);", "p.extract(hdr.h); p.extract(hdr.s.next); p.extract(hdr.s.next);");
+    sends(&text, &[("00 00 02 00 0000 01 02", "21 00 02 00 0000 21 33")]);
 }
 
 #[test]
