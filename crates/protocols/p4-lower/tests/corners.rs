@@ -106,7 +106,7 @@ fn a_control_that_is_applied_again_has_its_arguments_again() {
         ("{ bit<8> z = y; l.apply(z, z); y = z; }", 0),
     ] {
         let globals = format!(
-            "{INC}\n{inner}control M(inout bit<8> x) {{ L() l; apply {{ bit<8> y = x; {call} x = y + 1; }} }}"
+            "{INC}\n{inner}control N(inout bit<8> x) {{ L() l; apply {{ bit<8> y = x; {call} x = y + 1; }} }}"
         );
         let got =
             |before: u8| before.wrapping_add(if added == 0 { before } else { 0 }).wrapping_add(0x11 + added);
