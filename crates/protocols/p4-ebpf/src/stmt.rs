@@ -183,6 +183,7 @@ impl Gen<'_> {
             Stmt::Resubmit { fields } => self.ask_again(Kind::Resubmit, *fields),
             Stmt::Recirculate { fields } => self.ask_again(Kind::Recirculate, *fields),
             Stmt::Log { .. } => Err(Reason::No("log messages")),
+            Stmt::Apply { .. } => Err(Reason::No("a table in a loop whose rounds the packet tells")),
             Stmt::AssignVarbit { .. } => Err(Reason::No("assignment of varbit fields")),
             Stmt::CopyUnion { .. }
             | Stmt::CopyUnionStack { .. }

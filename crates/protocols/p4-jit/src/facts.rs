@@ -381,6 +381,7 @@ impl Reads<'_> {
             Stmt::Truncate { len } => self.expr(len),
             Stmt::ChecksumAdd { input, .. } | Stmt::ChecksumSubtract { input, .. } => self.inputs(input),
             Stmt::ChecksumGet { dst, .. } | Stmt::ChecksumGetState { dst, .. } => self.target(dst),
+            Stmt::Apply { hit, ran, .. } => hit.iter().chain(ran).for_each(|dst| self.target(dst)),
             Stmt::ChecksumVerify { dst, equals, .. } => {
                 self.target(dst);
                 self.expr(equals);

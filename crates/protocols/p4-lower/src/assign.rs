@@ -1,10 +1,13 @@
 //! Values into places.
 
+use std::collections::HashSet;
+
 use barewire_p4::ir::{BinaryOp as Op, Expr, FieldRef, HeaderRef, Stmt, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::types::ty::{Type, TypeId};
 use num_bigint::BigInt;
 
+use super::call::Leaf;
 use super::ops::{binary, int};
 use super::{Lower, Result, Val, refuse};
 
@@ -34,6 +37,32 @@ impl Lower<'_> {
                 let put = binary(Op::BitAnd, binary(Op::Shl, value, int(*low)), Expr::Int(ones));
                 let new = super::ops::wrap(binary(Op::BitOr, kept, put), shape.width, shape.signed);
                 self.assign(base, &Val::Num(new), *base_ty, span)?;
+            }
+            (Val::Bits { base, base_ty, low, width }, value) => {
+                let (value, old) = (self.num(value, span)?, self.num(base, span)?);
+                let low = self.num(&low.0, span)?;
+                let Some(shape) = self.scalar(*base_ty) else {
+                    return refuse(span, "bits of something without a width");
+                };
+                let all: BigInt = (BigInt::from(1) << shape.width) - 1;
+                let ones: BigInt = (BigInt::from(1) << *width) - 1;
+                // Bits past the end of the place are none of it.
+                let place =
+                    binary(Op::BitAnd, binary(Op::Shl, Expr::Int(ones), low.clone()), Expr::Int(all.clone()));
+                let kept = binary(Op::BitAnd, old, binary(Op::BitXor, Expr::Int(all), place.clone()));
+                let put = binary(Op::BitAnd, binary(Op::Shl, value, low), place);
+                let new = super::ops::wrap(binary(Op::BitOr, kept, put), shape.width, shape.signed);
+                self.assign(base, &Val::Num(new), *base_ty, span)?;
+            }
+            (Val::Element { elements, index }, value) => {
+                let value = self.saved(value, ty, "tmp", span)?;
+                let value = self.num(&value, span)?;
+                for (at, element) in elements.iter().enumerate() {
+                    let this = Box::new(binary(Op::Eq, (**index).clone(), int(at)));
+                    let old = self.num(element, span)?;
+                    let new = Expr::Select(this, Box::new(value.clone()), Box::new(old));
+                    self.assign(element, &Val::Num(new), ty, span)?;
+                }
             }
             (Val::Parts(_), value) => {
                 let value = self.detached(target, value.clone(), ty, span)?;
@@ -77,11 +106,13 @@ impl Lower<'_> {
             (Val::UnionStack(dst), Val::UnionStack(src)) => {
                 self.stmt_out(Stmt::CopyUnionStack { dst: *dst, src: *src });
             }
-            (Val::Stack(dst), Val::Parts(parts)) => {
+            (Val::Stack(dst), value @ Val::Parts(parts)) => {
                 let bare = self.bare(ty);
                 let Type::Stack(of, _) = *self.types.get(bare) else {
                     return refuse(span, "this is no stack");
                 };
+                let value = self.detach(target, value.clone(), vec![of; parts.len()], span)?;
+                let parts = self.parts(&value, span)?;
                 let elements = self.program.stacks[dst.at()].elements.clone();
                 for (element, part) in elements.into_iter().zip(parts.iter()) {
                     self.assign(&Val::Header(element.into()), part, of, span)?;
@@ -122,7 +153,15 @@ impl Lower<'_> {
         let mut written: Vec<FieldRef> = Vec::new();
         Self::reads(target, &mut |field| written.push(field.clone()));
         let mut clash = false;
-        Self::reads(&value, &mut |field| clash |= written.iter().any(|w| w == field || w.fixed().is_none()));
+        let same =
+            |field: &FieldRef, w: &FieldRef| w == field || w.fixed().is_none() || field.fixed().is_none();
+        Self::reads(&value, &mut |field| clash |= written.iter().any(|w| same(field, w)));
+        let (mut whole, mut of_value) = (HashSet::new(), HashSet::new());
+        self.wholes(target, &mut whole);
+        if !whole.is_empty() {
+            self.leaves(&value, &mut of_value);
+            clash |= !whole.is_disjoint(&of_value);
+        }
         // Truth values that ask whether a header is valid are read before the header is made valid.
         let asks = matches!(target, Val::Parts(_)) && Self::asks_validity(&value);
         if !clash && !asks {
@@ -142,10 +181,41 @@ impl Lower<'_> {
     /// Whether a value has a truth value in it that may ask for validity.
     fn asks_validity(val: &Val) -> bool {
         match val {
-            Val::Num(expr) | Val::Truth(expr) => format!("{expr:?}").contains("Valid("),
+            Val::Num(expr) | Val::Truth(expr) => {
+                let text = format!("{expr:?}");
+                text.contains("Valid(") || text.contains("Equal(")
+            }
             Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().any(Self::asks_validity),
             Val::Slice { base, .. } => Self::asks_validity(base),
+            Val::Bits { base, low, .. } => Self::asks_validity(base) || Self::asks_validity(&low.0),
             _ => false,
+        }
+    }
+
+    /// A place whose bits are chosen now, whatever becomes of what chose them.
+    pub(crate) fn pinned(&mut self, place: Val, span: Span) -> Result<Val> {
+        Ok(match place {
+            Val::Bits { base, base_ty, low, width } => {
+                let base = Box::new(self.pinned(*base, span)?);
+                let low = Box::new((self.saved(&low.0, low.1, "low", span)?, low.1));
+                Val::Bits { base, base_ty, low, width }
+            }
+            Val::Slice { base, base_ty, high, low } => {
+                let base = Box::new(self.pinned(*base, span)?);
+                Val::Slice { base, base_ty, high, low }
+            }
+            other => other,
+        })
+    }
+
+    /// The headers that are in a value as a whole, those of stacks and unions too.
+    fn wholes(&self, val: &Val, out: &mut HashSet<Leaf>) {
+        match val {
+            Val::Parts(parts) | Val::HeaderParts(parts) => {
+                parts.iter().for_each(|part| self.wholes(part, out))
+            }
+            Val::Header(_) | Val::Union(_) | Val::Stack(_) | Val::UnionStack(_) => self.leaves(val, out),
+            _ => {}
         }
     }
 
@@ -153,6 +223,17 @@ impl Lower<'_> {
     pub(crate) fn saved(&mut self, val: &Val, ty: TypeId, name: &str, span: Span) -> Result<Val> {
         if Self::is_fixed(val) {
             return Ok(val.clone());
+        }
+        // Part by part: numbers that are known have no width of their own, and need none.
+        if let Val::Parts(parts) = val
+            && let Some(types) = self.parts_of(ty)
+            && types.len() == parts.len()
+        {
+            let mut out = Vec::new();
+            for (part, (field, ty)) in parts.iter().zip(types) {
+                out.push(self.saved(part, ty, &format!("{name}.{field}"), span)?);
+            }
+            return Ok(Val::Parts(out.into()));
         }
         self.copied(val, ty, name, span)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use barewire_p4::ir::{Arch, Expr, FieldRef, HeaderId, HeaderRef, Stmt, UnionRef};
+use barewire_p4::ir::{Arch, Expr, FieldRef, HeaderId, HeaderRef, StackId, Stmt, UnionId, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, NodeId};
 use barewire_p4_source::instances::external_name;
@@ -11,6 +11,7 @@ use barewire_p4_source::types::ty::{BlockId, FnId, Type, TypeId};
 use barewire_p4_source::types::{ArgSource, BlockKind, CallInfo, Callee, FnKind, ParamInfo, SymbolId};
 
 use super::code::Ins;
+use super::storage::SCALARS;
 use super::{BlockInstance, Frame, Lower, Mode, Object, Result, Val, refuse};
 
 impl<'a> Lower<'a> {
@@ -143,7 +144,12 @@ impl<'a> Lower<'a> {
                     }
                 }
             }
-            given.push(self.value(expr)?);
+            let (val, ty) = self.value(expr)?;
+            let val = match direction(at) {
+                Direction::Out | Direction::InOut => self.pinned(val, expr.span)?,
+                _ => val,
+            };
+            given.push((val, ty));
         }
         let mut out = Vec::new();
         for (source, param) in info.args.iter().zip(params) {
@@ -486,6 +492,9 @@ impl<'a> Lower<'a> {
             self.env.insert(symbol, val.clone());
         }
         let copies = self.bind_params(instance.block, args, span)?;
+        let again =
+            block.kind == BlockKind::Control && self.applied.get(&instance.block).is_some_and(|n| *n > 1);
+        self.again += u32::from(again);
         let leave = self.label();
         self.frames.push(Frame { leave, result: None, copies });
         let loops = std::mem::take(&mut self.loops);
@@ -510,6 +519,7 @@ impl<'a> Lower<'a> {
         for (to, from, ty) in &copies {
             self.assign(to, from, *ty, span)?;
         }
+        self.again -= u32::from(again);
         self.here = here;
         self.subst = kept;
         self.depth -= 1;
@@ -527,12 +537,14 @@ impl<'a> Lower<'a> {
         // When a packet arrives at v1model's parser, all headers are invalid and all fields zero.
         let arrives =
             self.frames.is_empty() && self.mode == Mode::Parser && self.program.arch == Arch::V1Model;
-        let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 || block.kind == BlockKind::Parser;
+        // A loop that is written out applies it in each round, to what may be others each time.
+        let once = self.applied.get(&id).copied().unwrap_or(0) <= 1 && self.written_out == 0
+            || block.kind == BlockKind::Parser;
         let mut seen: HashSet<Leaf> = HashSet::new();
         let mut clash = false;
         for (val, _) in &args {
             let mut own = HashSet::new();
-            leaves(val, &mut own);
+            self.leaves(val, &mut own);
             clash |= !seen.is_disjoint(&own);
             seen.extend(own);
         }
@@ -550,13 +562,21 @@ impl<'a> Lower<'a> {
                     | Val::Stack(_)
                     | Val::UnionStack(_)
             ) && is_place(&arg);
-            let value = if Self::is_fixed(&arg) {
-                if param.direction == Direction::None || arg == Val::Nothing {
+            let known = matches!(arg, Val::Nothing | Val::Object(_) | Val::Text(_));
+            // A number that is known here may be another one elsewhere: tables and their actions are made once.
+            let value = if known || once && Self::is_fixed(&arg) {
+                if param.direction == Direction::None || known {
                     arg
                 } else {
                     self.cast(arg, from, ty, span)?
                 }
-            } else if once && !clash && place && !self.after.iter().any(|(_, copy, _)| *copy == arg) {
+            } else if once
+                && !clash
+                && place
+                // What is no variable may be kept elsewhere the next time that the control around is lowered.
+                && (self.again == 0 || param.direction != Direction::In)
+                && !self.after.iter().any(|(_, copy, _)| *copy == arg)
+            {
                 if param.direction == Direction::Out && !arrives {
                     self.forget(&arg, ty, span)?;
                 }
@@ -601,33 +621,59 @@ fn is_place(val: &Val) -> bool {
 
 /// Something that a value is made of. The usual ones are numbers: calls with structs of hundreds of fields compare them all.
 #[derive(PartialEq, Eq, Hash)]
-enum Leaf {
+pub(crate) enum Leaf {
     Scalar(u32),
     Header(HeaderId),
-    Other(String),
 }
 
-/// What a value is made of, to see whether two share something.
-fn leaves(val: &Val, out: &mut HashSet<Leaf>) {
-    match val {
-        Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().for_each(|part| leaves(part, out)),
-        Val::Slice { base, .. } => leaves(base, out),
-        Val::Field(FieldRef { header: HeaderRef::Header(header), field }) => {
-            out.insert(if *header == super::storage::SCALARS {
-                Leaf::Scalar(*field)
-            } else {
-                Leaf::Header(*header)
-            });
+impl Lower<'_> {
+    /// What a value is made of, to see whether two share something: numbers, and headers as a whole. An element that the
+    /// packet tells may be any of its stack.
+    pub(crate) fn leaves(&self, val: &Val, out: &mut HashSet<Leaf>) {
+        match val {
+            Val::Parts(parts) | Val::HeaderParts(parts) => {
+                parts.iter().for_each(|part| self.leaves(part, out))
+            }
+            Val::Slice { base, .. } | Val::Bits { base, .. } => self.leaves(base, out),
+            Val::Element { elements, .. } => elements.iter().for_each(|element| self.leaves(element, out)),
+            Val::Field(FieldRef { header: HeaderRef::Header(SCALARS), field }) => {
+                out.insert(Leaf::Scalar(*field));
+            }
+            Val::Field(field) => self.header_leaves(&field.header, out),
+            Val::Header(header) => self.header_leaves(header, out),
+            Val::Union(UnionRef::Union(id)) => self.union_leaves(*id, out),
+            Val::Union(UnionRef::Element(stack, _)) | Val::UnionStack(stack) => {
+                let unions = &self.program.union_stacks[stack.at()].elements;
+                unions.iter().for_each(|union| self.union_leaves(*union, out));
+            }
+            Val::Stack(stack) => self.stack_leaves(*stack, out),
+            other => Self::reads(other, &mut |field| self.leaves(&Val::Field(field.clone()), out)),
         }
-        Val::Header(HeaderRef::Header(header)) => {
-            out.insert(Leaf::Header(*header));
+    }
+
+    fn header_leaves(&self, header: &HeaderRef, out: &mut HashSet<Leaf>) {
+        match header {
+            HeaderRef::Header(id) => match self.program.headers[id.at()].union {
+                // To make one member valid makes the others invalid.
+                Some(union) => self.union_leaves(union, out),
+                None => {
+                    out.insert(Leaf::Header(*id));
+                }
+            },
+            HeaderRef::StackNext(stack) | HeaderRef::StackLast(stack) | HeaderRef::StackElement(stack, _) => {
+                self.stack_leaves(*stack, out);
+            }
+            HeaderRef::UnionStackNext(stack, _)
+            | HeaderRef::UnionStackLast(stack, _)
+            | HeaderRef::UnionStackElement(stack, ..) => self.leaves(&Val::UnionStack(*stack), out),
         }
-        Val::Field(field) => {
-            out.insert(Leaf::Other(format!("{:?}", Val::Header(field.header.clone()))));
-        }
-        Val::Header(_) | Val::Union(_) | Val::Stack(_) | Val::UnionStack(_) => {
-            out.insert(Leaf::Other(format!("{val:?}")));
-        }
-        other => Lower::reads(other, &mut |field| leaves(&Val::Field(field.clone()), out)),
+    }
+
+    fn stack_leaves(&self, stack: StackId, out: &mut HashSet<Leaf>) {
+        out.extend(self.program.stacks[stack.at()].elements.iter().copied().map(Leaf::Header));
+    }
+
+    fn union_leaves(&self, union: UnionId, out: &mut HashSet<Leaf>) {
+        out.extend(self.program.unions[union.at()].members.iter().copied().map(Leaf::Header));
     }
 }

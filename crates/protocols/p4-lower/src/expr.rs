@@ -1,6 +1,6 @@
 //! Expressions: from left to right, each operand as it was when its turn came.
 
-use barewire_p4::ir::{BinaryOp as Op, Expr, HeaderRef, UnaryOp as Unary, UnionRef};
+use barewire_p4::ir::{BinaryOp as Op, Expr, HeaderRef, ParserOp, StackId, Stmt, UnaryOp as Unary, UnionRef};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, BinaryOp, ExprKind, UnaryOp};
 use barewire_p4_source::types::ty::{Type, TypeId};
@@ -9,7 +9,7 @@ use barewire_p4_source::types::{Callee, MemberRef, SymbolKind};
 
 use super::code::Ins;
 use super::ops::{and, binary, int, not, wrap};
-use super::{Lower, Result, Val, refuse};
+use super::{Lower, Mode, Result, Val, refuse};
 
 impl<'a> Lower<'a> {
     /// The value of an expression after what it is converted to without a word; its type.
@@ -96,12 +96,16 @@ impl<'a> Lower<'a> {
             ExprKind::PlusSlice { base, low, width } => {
                 let (val, base_ty) = self.value(base)?;
                 let width = self.number(width)?;
-                let (low, _) = self.value(low)?;
-                match Self::known(&low) {
-                    Some(low) => self.slice(val, base_ty, low + width - 1, low),
-                    None => {
-                        let (number, low) = (self.num(&val, span)?, self.num(&low, span)?);
+                let (low, low_ty) = self.value(low)?;
+                match (Self::known(&low), val) {
+                    (Some(low), val) => self.slice(val, base_ty, low + width - 1, low),
+                    (None, Val::Num(number)) => {
+                        let low = self.num(&low, span)?;
                         Val::Num(wrap(binary(Op::Shr, number, low), width, false))
+                    }
+                    (None, base) => {
+                        let low = Box::new((low, low_ty));
+                        Val::Bits { base: Box::new(base), base_ty, low, width }
                     }
                 }
             }
@@ -226,11 +230,18 @@ impl<'a> Lower<'a> {
             ExprKind::Call(call) => {
                 let quiet = self.t.calls.get(&expr.id).is_some_and(|info| match info.callee {
                     Callee::IsValid | Callee::Size => true,
-                    Callee::Method(id) => matches!(&*self.t.functions[id.index()].name, "lookahead"),
+                    // Of a struct it looks at once whether all of it is there.
+                    Callee::Method(id) => {
+                        let ty = self.t.ty(expr.id).map(|ty| self.types.get(ty));
+                        matches!(&*self.t.functions[id.index()].name, "lookahead")
+                            && matches!(ty, Some(Type::Bit(_) | Type::Signed(_) | Type::Bool))
+                    }
                     _ => false,
                 });
                 !quiet || call.args.iter().any(|arg| self.acts(&arg.value))
             }
+            // A parser may end at it.
+            ExprKind::Member(..) if self.t.members.get(&expr.id) == Some(&MemberRef::Last) => true,
             ExprKind::Member(base, _) | ExprKind::Unary(_, base) | ExprKind::Cast(_, base) => self.acts(base),
             ExprKind::Slice { base, .. } => self.acts(base),
             ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => self.acts(a) || self.acts(b),
@@ -263,12 +274,21 @@ impl<'a> Lower<'a> {
     }
 
     fn element(&mut self, base: &'a ast::Expr, index: &'a ast::Expr, span: Span) -> Result<Val> {
-        let (base, _) = self.value(base)?;
+        let (base, base_ty) = self.value(base)?;
         let (index, index_ty) = self.value(index)?;
         if let Val::Parts(parts) = &base {
-            return match Self::known(&index).and_then(|at| parts.get(at as usize)) {
-                Some(part) => Ok(part.clone()),
-                None => refuse(span, "an index of a list that is not known when the program is compiled"),
+            let bare = self.bare(base_ty);
+            return match (Self::known(&index), self.types.get(bare)) {
+                (Some(at), _) => match parts.get(at as usize) {
+                    Some(part) => Ok(part.clone()),
+                    None => refuse(span, "an index past the end of the array"),
+                },
+                (None, &Type::Stack(of, _)) => {
+                    let index = self.saved(&index, index_ty, "index", span)?;
+                    let number = self.num(&index, span)?;
+                    self.picked(parts, &number, of, span)
+                }
+                _ => refuse(span, "an index of a list that is not known when the program is compiled"),
             };
         }
         let known = Self::known(&index);
@@ -294,6 +314,31 @@ impl<'a> Lower<'a> {
             },
             _ => refuse(span, "an element of something that is no stack"),
         }
+    }
+
+    /// One of several values, by a number that the packet tells; a struct field by field.
+    fn picked(&mut self, elements: &[Val], index: &Expr, of: TypeId, span: Span) -> Result<Val> {
+        if self.scalar(of).is_some() {
+            return Ok(Val::Element { elements: elements.into(), index: Box::new(index.clone()) });
+        }
+        let Some(types) = self.parts_of(of) else {
+            return refuse(
+                span,
+                "an element of this array whose index is not known when the program is compiled",
+            );
+        };
+        let mut parts = Vec::new();
+        for (at, (_, ty)) in types.into_iter().enumerate() {
+            let mut column = Vec::new();
+            for element in elements {
+                match self.parts(element, span)?.get(at) {
+                    Some(part) => column.push(part.clone()),
+                    None => return refuse(span, "an array of another shape"),
+                }
+            }
+            parts.push(self.picked(&column, index, ty, span)?);
+        }
+        Ok(Val::Parts(parts.into()))
     }
 
     fn member(&mut self, expr: &'a ast::Expr, base: &'a ast::Expr, ty: TypeId) -> Result<Val> {
@@ -340,7 +385,10 @@ impl<'a> Lower<'a> {
                 match (member, val, self.types.get(bare)) {
                     (MemberRef::Size, _, Type::Stack(_, size)) => Ok(Val::Num(int(*size))),
                     (MemberRef::Next, Val::Stack(id), _) => Ok(Val::Header(HeaderRef::StackNext(id))),
-                    (MemberRef::Last, Val::Stack(id), _) => Ok(Val::Header(HeaderRef::StackLast(id))),
+                    (MemberRef::Last, Val::Stack(id), _) => {
+                        self.has_last(id);
+                        Ok(Val::Header(HeaderRef::StackLast(id)))
+                    }
                     (MemberRef::LastIndex, Val::Stack(id), _) => Ok(Val::Num(Expr::LastIndex(id))),
                     (MemberRef::Next | MemberRef::Last, Val::UnionStack(id), _) => {
                         // Its members say which header: told apart from an element by its index.
@@ -350,6 +398,25 @@ impl<'a> Lower<'a> {
                     _ => refuse(span, "this member of a stack is not lowered"),
                 }
             }
+        }
+    }
+
+    /// The last element of an empty stack is an error of the parser (section 8.18), unless one was extracted right here.
+    fn has_last(&mut self, stack: StackId) {
+        let next = HeaderRef::StackNext(stack);
+        let mut here = self.code.iter().rev().take_while(|ins| match ins {
+            Ins::Op(_) => true,
+            Ins::Stmt(stmt, _) => !matches!(stmt, Stmt::Pop { .. } | Stmt::CopyStack { .. }),
+            _ => false,
+        });
+        let extracts = |ins: &Ins| match ins {
+            Ins::Op(ParserOp::Extract(header) | ParserOp::ExtractVarbit { header, .. }) => *header == next,
+            _ => false,
+        };
+        let Some(error) = self.t.errors.iter().position(|name| &**name == "StackOutOfBounds") else { return };
+        if self.mode == Mode::Parser && !here.any(extracts) {
+            let condition = binary(Op::Ne, Expr::StackSize(stack), int(0));
+            self.emit(Ins::Op(ParserOp::Verify { condition, error: int(error) }));
         }
     }
 

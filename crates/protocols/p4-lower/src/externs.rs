@@ -71,18 +71,33 @@ impl Lower<'_> {
                 Object::Meter(id)
             }
             "register" | "Register" => {
-                let width = match type_args.first().and_then(|&ty| self.scalar(ty)) {
-                    Some(shape) if shape.width > 0 => shape.width,
-                    _ => return refuse(span, "a register of something that is not a number"),
+                let of = type_args.first().copied().unwrap_or(TypeId::VOID);
+                let width = match self.cell_width(of) {
+                    Some(width) if width > 0 => width,
+                    _ => {
+                        return refuse(
+                            span,
+                            "a register of what is neither a number nor a struct of numbers",
+                        );
+                    }
                 };
                 // PSA's may begin with a value.
-                let initial = match (args.get(1), type_args.first()) {
-                    (Some((val, from)), Some(&ty)) if *val != Val::Nothing => {
-                        let val = self.cast(val.clone(), *from, ty, span)?;
-                        self.bits(&val, ty, span)?
+                let initial = match args.get(1) {
+                    Some((val, from)) if *val != Val::Nothing => {
+                        let val = self.cast(val.clone(), *from, of, span)?;
+                        match self.packed(&val, of, span)? {
+                            Expr::Int(number) => number.to_biguint().unwrap_or_default(),
+                            _ => {
+                                return refuse(
+                                    span,
+                                    "a first value that is not known when the program is compiled",
+                                );
+                            }
+                        }
                     }
                     _ => BigUint::ZERO,
                 };
+                self.register_types.push(of);
                 let id = RegisterId::from(self.program.registers.len());
                 self.program.registers.push(RegisterArray {
                     name,
@@ -119,8 +134,8 @@ impl Lower<'_> {
             }
             "Checksum" => {
                 let algorithm = self.psa_algorithm(&arg(&args, 0, span)?.0, span)?;
-                let calculation = self.calculation(algorithm, Vec::new());
-                self.running.push(super::psa::Running { steps: Vec::new(), calculation });
+                let running = self.new_running(algorithm, span)?;
+                self.running.push(running);
                 Object::Running(self.running.len() - 1)
             }
             "Random" => {
@@ -328,26 +343,95 @@ impl Lower<'_> {
                 self.stmt_out(Stmt::Random { dst: dst.clone(), low, high });
                 return Ok(Val::Field(dst));
             }
-            (Object::Register(register), "read") if args.len() == 1 => {
-                let index = self.num(&arg(&args, 0, span)?.0, span)?;
-                let Some(shape) = self.scalar(result) else { return refuse(span, "this is not a number") };
-                let dst = self.temp("read", shape.width.max(1), shape.signed);
-                self.stmt_out(Stmt::RegisterRead { dst: dst.clone(), register: *register, index });
-                return Ok(Val::Field(dst));
-            }
-            (Object::Register(register), "read") => {
-                let index = self.num(&arg(&args, 1, span)?.0, span)?;
-                let register = *register;
-                self.result(&arg(&args, 0, span)?, span, |dst| Stmt::RegisterRead { dst, register, index })?;
-            }
-            (Object::Register(register), "write") => {
-                let index = self.num(&arg(&args, 0, span)?.0, span)?;
-                let value = self.num(&arg(&args, 1, span)?.0, span)?;
-                self.stmt_out(Stmt::RegisterWrite { register: *register, index, value });
+            (Object::Register(register), "read" | "write") => {
+                return self.register(*register, &name, &args, result, span);
             }
             _ => return refuse(span, format!("the method `{name}` is not lowered here")),
         }
         Ok(Val::Nothing)
+    }
+
+    /// v1model's `read` gives its result through an argument, PSA's returns it.
+    fn register(
+        &mut self,
+        register: RegisterId,
+        name: &str,
+        args: &Args,
+        result: TypeId,
+        span: Span,
+    ) -> Result<Val> {
+        let of = self.register_types[register.at()];
+        if name == "write" {
+            let index = self.num(&arg(args, 0, span)?.0, span)?;
+            let (value, from) = arg(args, 1, span)?;
+            let value = self.cast(value, from, of, span)?;
+            let value = self.packed(&value, of, span)?;
+            self.stmt_out(Stmt::RegisterWrite { register, index, value });
+            return Ok(Val::Nothing);
+        }
+        let returns = args.len() == 1;
+        let index = self.num(&arg(args, if returns { 0 } else { 1 }, span)?.0, span)?;
+        if self.scalar(of).is_some() && !returns {
+            self.result(&arg(args, 0, span)?, span, |dst| Stmt::RegisterRead { dst, register, index })?;
+            return Ok(Val::Nothing);
+        }
+        let (width, signed) = match self.scalar(of) {
+            Some(shape) => (shape.width, shape.signed),
+            None => (self.program.registers[register.at()].width, false),
+        };
+        let dst = self.temp("read", width.max(1), signed);
+        self.stmt_out(Stmt::RegisterRead { dst: dst.clone(), register, index });
+        if self.scalar(of).is_some() {
+            return Ok(Val::Field(dst));
+        }
+        let mut left = width;
+        let val = self.unpacked(&Expr::Field(dst), of, &mut left, span)?;
+        if returns {
+            return self.cast(val, of, result, span);
+        }
+        let (place, ty) = arg(args, 0, span)?;
+        self.assign(&place, &val, ty, span)?;
+        Ok(Val::Nothing)
+    }
+
+    /// The bits of a number, or of a struct of numbers: as many as its fields have together.
+    fn cell_width(&mut self, ty: TypeId) -> Option<u32> {
+        if let Some(shape) = self.scalar(ty) {
+            return Some(shape.width);
+        }
+        self.parts_of(ty)?.into_iter().try_fold(0_u32, |sum, (_, ty)| sum.checked_add(self.cell_width(ty)?))
+    }
+
+    /// A number, or a struct of numbers as one: its first field has the highest bits.
+    fn packed(&mut self, val: &Val, ty: TypeId, span: Span) -> Result<Expr> {
+        if let Some(shape) = self.scalar(ty) {
+            return Ok(wrap(self.num(val, span)?, shape.width, false));
+        }
+        let Some(types) = self.parts_of(ty) else { return refuse(span, "this is no struct of numbers") };
+        let mut all = int(0);
+        for (part, (_, ty)) in self.parts(val, span)?.iter().zip(types) {
+            let Some(width) = self.cell_width(ty) else {
+                return refuse(span, "this is no struct of numbers");
+            };
+            let part = self.packed(part, ty, span)?;
+            all = binary(BinaryOp::BitOr, binary(BinaryOp::Shl, all, int(width)), part);
+        }
+        Ok(all)
+    }
+
+    /// The same back: `left` bits of the number are those of this value and of what follows it.
+    fn unpacked(&mut self, number: &Expr, ty: TypeId, left: &mut u32, span: Span) -> Result<Val> {
+        if let Some(shape) = self.scalar(ty) {
+            *left = left.saturating_sub(shape.width);
+            let bits = wrap(binary(BinaryOp::Shr, number.clone(), int(*left)), shape.width, shape.signed);
+            return Ok(if shape.truth { Val::Truth(to_truth(bits)) } else { Val::Num(bits) });
+        }
+        let Some(types) = self.parts_of(ty) else { return refuse(span, "this is no struct of numbers") };
+        let mut parts = Vec::new();
+        for (_, ty) in types {
+            parts.push(self.unpacked(number, ty, left, span)?);
+        }
+        Ok(Val::Parts(parts.into()))
     }
 
     fn packet(&mut self, name: &str, args: Args, type_arg: TypeId, span: Span) -> Result<Val> {

@@ -2,7 +2,7 @@
 //! switch runs ([`barewire_p4::ir::Program`]), without JSON between them.
 //!
 //! ```text
-//! v1model   `main` -> parser, checks of sums, pipelines, deparser; (psa) the same twice, and PSA's externs; (checksum) the controls with nothing but calls
+//! v1model   `main` -> parser, checks of sums, pipelines, deparser; (psa) the same twice, and PSA's externs; (running) its sums; (checksum) the controls with nothing but calls
 //! storage   types -> header types, instances, fields of `scalars`
 //! expr      expressions -> values; (ops) operators, folding, casts; (assign) values into places
 //! call      functions, actions, controls and parsers put in where they are called, copied in and out; (externs) the target's
@@ -39,6 +39,7 @@ mod loops;
 mod ops;
 mod parser;
 mod psa;
+mod running;
 mod stmt;
 mod storage;
 mod table;
@@ -69,12 +70,19 @@ pub fn lower<'a>(
     map: &'a SourceMap,
     name: &str,
 ) -> Result<Program> {
-    let tree = match Instances::of(source, typed) {
-        Ok(tree) => tree,
-        Err(why) => return refuse(Span::NONE, why.to_string()),
+    let begin = || match Instances::of(source, typed) {
+        Ok(tree) => Ok(Lower::new(source, typed, map, name, tree)),
+        Err(why) => refuse(Span::NONE, why.to_string()),
     };
-    let mut lower = Lower::new(source, typed, map, name, tree);
-    lower.v1model()?;
+    let mut lower = begin()?;
+    if let Err(why) = lower.v1model() {
+        if !lower.byte_by_byte {
+            return Err(why);
+        }
+        lower = begin()?;
+        lower.byte_by_byte = true;
+        lower.v1model()?;
+    }
     lower.program.check().map_err(|error| {
         Box::new(Diagnostic::error(
             kind::UNSUPPORTED,
@@ -133,6 +141,10 @@ enum Val {
     UnionStack(UnionStackId),
     /// Bits `high:low` of a place of so many bits.
     Slice { base: Box<Val>, base_ty: TypeId, high: u32, low: u32 },
+    /// So many bits of a place, from one on that the packet tells: a number of a type.
+    Bits { base: Box<Val>, base_ty: TypeId, low: Box<(Val, TypeId)>, width: u32 },
+    /// The element of an array of numbers that the packet tells.
+    Element { elements: Rc<[Val]>, index: Box<Expr> },
     /// An invalid header or union.
     Invalid,
     /// A text.
@@ -216,6 +228,8 @@ struct Lower<'a> {
     subst: HashMap<TypeVar, TypeId>,
     /// What belongs to an instance: variables and instances.
     owned: HashMap<(Option<InstanceId>, SymbolId), Val>,
+    /// Variables that blocks declare.
+    in_blocks: HashMap<(Option<InstanceId>, SymbolId, TypeId), Val>,
     tables: HashMap<(Option<InstanceId>, ty::TableId), Rc<Lowered>>,
     header_types: HashMap<TypeId, HeaderTypeId>,
     names: HashMap<String, u32>,
@@ -227,6 +241,12 @@ struct Lower<'a> {
     code: Vec<Ins>,
     labels: u32,
     frames: Vec<Frame>,
+    /// Loops around that are written out.
+    written_out: u32,
+    /// Controls around that are applied in several places.
+    again: u32,
+    /// In a loop of a pipeline, which becomes an action.
+    looping: bool,
     /// `break` and `continue`.
     loops: Vec<(Label, Label)>,
     /// Applications of each parser and control in the source: where there are several, parameters need storage of their own.
@@ -237,6 +257,8 @@ struct Lower<'a> {
     lists: HashMap<u32, barewire_p4::ir::FieldListId>,
     /// Digests by name and type: where their data is, and their list.
     digests: HashMap<(String, TypeId), (Val, barewire_p4::ir::LearnListId)>,
+    /// What each register holds.
+    register_types: Vec<TypeId>,
     /// PSA: metadata of the target by name.
     target_parts: Vec<(String, Val)>,
     /// Places of `inout` arguments whose calls are under way, and their copies.
@@ -244,7 +266,9 @@ struct Lower<'a> {
     /// An action of a table is at hand whose `exit` others have to hear of, and the field for it.
     exits: Option<Option<FieldRef>>,
     /// PSA: the `Checksum`s, and the headers that keep what one `update` of them was given.
-    running: Vec<psa::Running>,
+    running: Vec<running::Running>,
+    /// PSA: a `Checksum` is updated in a loop, so each is summed byte by byte.
+    byte_by_byte: bool,
     once: HashMap<barewire_p4::ir::HeaderId, (usize, Span)>,
     /// The instances whose methods are under way.
     this: Vec<Val>,
@@ -288,6 +312,7 @@ impl<'a> Lower<'a> {
             decls,
             subst: HashMap::new(),
             owned: HashMap::new(),
+            in_blocks: HashMap::new(),
             tables: HashMap::new(),
             header_types: HashMap::new(),
             names: HashMap::new(),
@@ -297,16 +322,21 @@ impl<'a> Lower<'a> {
             code: Vec::new(),
             labels: 1,
             frames: Vec::new(),
+            written_out: 0,
+            again: 0,
+            looping: false,
             loops: Vec::new(),
             applied,
             depth: 0,
             metadata: None,
             lists: HashMap::new(),
             digests: HashMap::new(),
+            register_types: Vec::new(),
             target_parts: Vec::new(),
             after: Vec::new(),
             exits: None,
             running: Vec::new(),
+            byte_by_byte: false,
             once: HashMap::new(),
             this: Vec::new(),
             at: Span::NONE,

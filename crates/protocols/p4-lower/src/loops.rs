@@ -29,9 +29,9 @@ impl<'a> Lower<'a> {
             return Ok(());
         }
         let outer = std::mem::take(&mut self.code);
-        self.mode = Mode::Action;
+        (self.mode, self.looping) = (Mode::Action, true);
         let written = rounds(self, leave);
-        self.mode = Mode::Pipeline;
+        (self.mode, self.looping) = (Mode::Pipeline, false);
         written?;
         self.emit(Ins::Label(leave));
         let inner = std::mem::replace(&mut self.code, outer);
@@ -190,7 +190,10 @@ impl<'a> Lower<'a> {
             self.loops.push((leave, next));
             let val = self.saved(&round, ty, "round", span)?;
             self.env.insert(symbol, val);
-            self.stmt(&repeat.body)?;
+            self.written_out += 1;
+            let done = self.stmt(&repeat.body);
+            self.written_out -= 1;
+            done?;
             self.loops.pop();
             self.emit(Ins::Label(next));
         }

@@ -1,6 +1,6 @@
 //! Operators on numbers: the widths of P4's types made explicit, constants folded.
 
-use barewire_p4::ir::{BinaryOp as Op, Expr, FieldRef, UnaryOp};
+use barewire_p4::ir::{BinaryOp as Op, Expr, FieldRef, HeaderRef, UnaryOp};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::BinaryOp;
 use barewire_p4_source::types::ty::{Type, TypeId};
@@ -106,8 +106,29 @@ impl Lower<'_> {
                 let _ = base_ty;
                 wrap(binary(Op::Shr, base, int(*low)), high - low + 1, false)
             }
+            Val::Bits { base, low, width, .. } => {
+                let (base, low) = (self.num(base, span)?, self.num(&low.0, span)?);
+                wrap(binary(Op::Shr, base, low), *width, false)
+            }
+            Val::Element { elements, index } => self.chosen(elements, 0, index, span)?,
             _ => return refuse(span, "this is not lowered as a number"),
         })
+    }
+
+    /// One of several numbers, the last where the index is past the end (which the language leaves open): halved, so that it
+    /// nests no deeper than it must.
+    fn chosen(&mut self, elements: &[Val], first: usize, index: &Expr, span: Span) -> Result<Expr> {
+        match elements {
+            [] => refuse(span, "an array without elements"),
+            [one] => self.num(one, span),
+            _ => {
+                let half = elements.len() / 2;
+                let below = binary(Op::Lt, index.clone(), int(first + half));
+                let low = self.chosen(&elements[..half], first, index, span)?;
+                let high = self.chosen(&elements[half..], first + half, index, span)?;
+                Ok(Expr::Select(Box::new(below), Box::new(low), Box::new(high)))
+            }
+        }
     }
 
     pub(crate) fn truth(&mut self, val: &Val, span: Span) -> Result<Expr> {
@@ -270,6 +291,10 @@ impl Lower<'_> {
         (right, right_ty): (&Val, TypeId),
         span: Span,
     ) -> Result<Expr> {
+        if self.is_varbit(left_ty) && self.is_varbit(right_ty) {
+            let (a, b) = (self.varbit_alone(left, left_ty, span)?, self.varbit_alone(right, right_ty, span)?);
+            return Ok(Expr::HeadersEqual(a, b));
+        }
         Ok(match (left, right) {
             (Val::Header(a), Val::Header(b)) => Expr::HeadersEqual(a.clone(), b.clone()),
             (Val::Header(a), Val::Invalid) | (Val::Invalid, Val::Header(a)) => not(Expr::Valid(a.clone())),
@@ -302,6 +327,21 @@ impl Lower<'_> {
     pub(crate) fn is_varbit(&mut self, ty: TypeId) -> bool {
         let ty = self.bare(ty);
         matches!(self.types.get(ty), Type::Varbit(_))
+    }
+
+    /// A header with a varbit and nothing else: those are compared with their lengths (section 8.10).
+    fn varbit_alone(&mut self, val: &Val, ty: TypeId, span: Span) -> Result<HeaderRef> {
+        if let Val::Field(field) = val
+            && let HeaderRef::Header(id) = field.header
+            && self.program.headers[id.at()].metadata
+            && self.program.header_type_of(id).fields.len() == 1
+        {
+            return Ok(id.into());
+        }
+        match self.copied(val, ty, "compared", span)? {
+            Val::Field(field) => Ok(field.header),
+            _ => refuse(span, "this is not lowered as a varbit"),
+        }
     }
 
     fn types_of_parts(&mut self, ty: TypeId, count: usize, span: Span) -> Result<Vec<TypeId>> {
@@ -375,6 +415,14 @@ impl Lower<'_> {
                 parts.iter().for_each(|part| Self::reads(part, of))
             }
             Val::Slice { base, .. } => Self::reads(base, of),
+            Val::Bits { base, low, .. } => {
+                Self::reads(base, of);
+                Self::reads(&low.0, of);
+            }
+            Val::Element { elements, index } => {
+                elements.iter().for_each(|element| Self::reads(element, of));
+                index.fields_read(of);
+            }
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use barewire_p4::ir::{Expr, TransitionMatch, ValueSet, ValueSetId};
+use barewire_p4::ir::{BinaryOp as Op, Expr, TransitionMatch, ValueSet, ValueSetId};
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, Keyset, KeysetKind, TransitionKind};
 use barewire_p4_source::types::SymbolKind;
@@ -10,7 +10,7 @@ use barewire_p4_source::types::ty::TypeId;
 use num_bigint::BigUint;
 
 use super::code::{Ins, Label};
-use super::ops::wrap;
+use super::ops::{and, binary, wrap};
 use super::{Lower, Object, Result, Val, refuse};
 
 /// Cases that a range is cut into at the most.
@@ -46,7 +46,13 @@ impl<'a> Lower<'a> {
                 Some(TransitionKind::Direct(name)) => self.emit(Ins::Jump(go(name)?)),
                 Some(TransitionKind::Select(select)) => {
                     let subjects: Vec<&ast::Expr> = select.subjects.iter().collect();
-                    let values = self.in_order(&subjects)?;
+                    let mut values = self.in_order(&subjects)?;
+                    // What a case calls may change what is selected on.
+                    if select.cases.iter().any(|case| self.keyset_acts(&case.keyset)) {
+                        for (val, ty) in &mut values {
+                            *val = self.saved(val, *ty, "select", select.span)?;
+                        }
+                    }
                     let mut key = Vec::new();
                     for (val, ty) in &values {
                         self.key_parts(val, *ty, select.span, &mut key)?;
@@ -54,6 +60,21 @@ impl<'a> Lower<'a> {
                     let mut cases = Vec::new();
                     for case in &select.cases {
                         let next = go(&case.state)?;
+                        if self.keyset_varies(&case.keyset) {
+                            // Those in front of it come first; where none of them is taken, it is asked for by itself.
+                            let (rest, other) = (self.label(), self.label());
+                            if !cases.is_empty() {
+                                cases.push((TransitionMatch::Default, rest));
+                                let cases = std::mem::take(&mut cases);
+                                self.emit(Ins::Select { key: key.clone(), cases });
+                            }
+                            self.emit(Ins::Label(rest));
+                            let taken = self.keyset_holds(&case.keyset, &values)?;
+                            self.emit(Ins::Unless(taken, other));
+                            self.emit(Ins::Jump(next));
+                            self.emit(Ins::Label(other));
+                            continue;
+                        }
                         self.case(&case.keyset, &values, &key, next, &mut cases)?;
                         if cases.len() > CASES_MAX {
                             return refuse(case.span, format!("more than {CASES_MAX} cases"));
@@ -142,6 +163,116 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
+    /// Whether a set of keys has something in it that calls what may change a variable.
+    fn keyset_acts(&self, set: &Keyset) -> bool {
+        match &set.kind {
+            KeysetKind::Default | KeysetKind::DontCare => false,
+            KeysetKind::Value(a) => !self.is_value_set(a) && self.acts(a),
+            KeysetKind::Mask(a, b) | KeysetKind::Range(a, b) => self.acts(a) || self.acts(b),
+            KeysetKind::Tuple(sets) => sets.iter().any(|set| self.keyset_acts(set)),
+        }
+    }
+
+    fn is_value_set(&self, expr: &ast::Expr) -> bool {
+        self.t.refers_to(expr.id).is_some_and(|symbol| symbol.kind == SymbolKind::ValueSet)
+    }
+
+    /// Whether only the packet tells what is in a set of keys.
+    fn keyset_varies(&mut self, set: &'a Keyset) -> bool {
+        match &set.kind {
+            KeysetKind::Default | KeysetKind::DontCare => false,
+            KeysetKind::Value(a) => !self.is_value_set(a) && self.varies(a),
+            KeysetKind::Mask(a, b) => self.varies(a) || self.varies(b),
+            // A range of signed numbers is none of masks.
+            KeysetKind::Range(a, b) => self.varies(a) || self.varies(b) || self.is_signed(a),
+            KeysetKind::Tuple(sets) => sets.iter().any(|set| self.keyset_varies(set)),
+        }
+    }
+
+    fn varies(&mut self, expr: &'a ast::Expr) -> bool {
+        if self.acts(expr) {
+            return true;
+        }
+        // What does nothing is evaluated to see what it comes to; what that needs is taken back.
+        let before = self.code.len();
+        let value = self.value(expr);
+        let emitted = self.code.len() != before;
+        self.code.truncate(before);
+        match value {
+            Ok((val, _)) => emitted || !Self::is_known(&val),
+            Err(_) => false,
+        }
+    }
+
+    fn is_signed(&mut self, expr: &'a ast::Expr) -> bool {
+        let before = self.code.len();
+        let ty = self.value(expr).map(|(_, ty)| ty);
+        self.code.truncate(before);
+        ty.is_ok_and(|ty| self.scalar(ty).is_some_and(|shape| shape.signed))
+    }
+
+    fn is_known(val: &Val) -> bool {
+        match val {
+            Val::Num(Expr::Int(_)) | Val::Truth(Expr::Bool(_)) => true,
+            Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().all(Self::is_known),
+            _ => false,
+        }
+    }
+
+    /// Whether what is selected on is in a set of keys.
+    fn keyset_holds(&mut self, set: &'a Keyset, subjects: &[(Val, TypeId)]) -> Result<Expr> {
+        match (&set.kind, subjects) {
+            (KeysetKind::Default | KeysetKind::DontCare, _) => Ok(Expr::Bool(true)),
+            (KeysetKind::Tuple(sets), _) if sets.len() == subjects.len() => {
+                let mut all = Expr::Bool(true);
+                for (set, subject) in sets.iter().zip(subjects) {
+                    let one = self.keyset_holds(set, std::slice::from_ref(subject))?;
+                    all = and(all, one);
+                }
+                Ok(all)
+            }
+            (KeysetKind::Tuple(sets), [(val, ty)]) => {
+                let types = self.parts_of(*ty).unwrap_or_default();
+                let parts = self.parts(val, set.span)?;
+                if sets.len() != types.len() || sets.len() != parts.len() {
+                    return refuse(set.span, "a case that does not fit what is selected on");
+                }
+                let parts: Vec<_> = parts.iter().cloned().zip(types.into_iter().map(|(_, ty)| ty)).collect();
+                self.keyset_holds(set, &parts)
+            }
+            (KeysetKind::Value(expr), [(subject, ty)]) => {
+                let (val, from) = self.value(expr)?;
+                let val = self.cast(val, from, *ty, expr.span)?;
+                self.equal((subject, *ty), (&val, *ty), expr.span)
+            }
+            (KeysetKind::Mask(value, mask), [(subject, ty)]) => {
+                let values = self.in_order(&[value, mask])?;
+                let subject = self.num(subject, set.span)?;
+                let mut masked = Vec::new();
+                for (val, from) in values {
+                    let val = self.cast(val, from, *ty, set.span)?;
+                    masked.push(self.num(&val, set.span)?);
+                }
+                let [value, mask] = &masked[..] else { return refuse(set.span, "a mask of two parts") };
+                let side = |number: &Expr| binary(Op::BitAnd, number.clone(), mask.clone());
+                Ok(binary(Op::Eq, side(&subject), side(value)))
+            }
+            (KeysetKind::Range(low, high), [(subject, ty)]) => {
+                let values = self.in_order(&[low, high])?;
+                let subject = self.num(subject, set.span)?;
+                let mut ends = Vec::new();
+                for (val, from) in values {
+                    let val = self.cast(val, from, *ty, set.span)?;
+                    ends.push(self.num(&val, set.span)?);
+                }
+                let [low, high] = &ends[..] else { return refuse(set.span, "a range of two ends") };
+                let above = binary(Op::Le, low.clone(), subject.clone());
+                Ok(and(above, binary(Op::Le, subject, high.clone())))
+            }
+            _ => refuse(set.span, "a case that does not fit what is selected on"),
+        }
+    }
+
     fn alternatives(&mut self, set: &'a Keyset, ty: TypeId, out: &mut Vec<Part>) -> Result<()> {
         let span = set.span;
         let Some(shape) = self.scalar(ty) else {
@@ -183,9 +314,6 @@ impl<'a> Lower<'a> {
                 vec![(value & &mask, mask)]
             }
             KeysetKind::Range(low, high) => {
-                if shape.signed {
-                    return refuse(span, "a range of signed numbers");
-                }
                 let ((low, _), (high, _)) = (self.value(low)?, self.value(high)?);
                 let (low, high) = (self.bits(&low, ty, span)?, self.bits(&high, ty, span)?);
                 masks(low, &high, &all)

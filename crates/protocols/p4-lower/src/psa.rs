@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    Arch, BinaryOp, CalcInput, CalculationId, ChecksumUnitId, Deparser, Expr, FieldDef, FieldRef,
-    HashAlgorithm, HashSource, HeaderId, HeaderRef, MeterId, Parser, Stmt, Width,
+    Arch, BinaryOp, CalcInput, ChecksumUnitId, Deparser, Expr, HashAlgorithm, HashSource, HeaderId, MeterId,
+    Parser, Stmt,
 };
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{self, ExprKind, StmtKind};
@@ -12,7 +12,7 @@ use barewire_p4_source::types::Callee;
 use barewire_p4_source::types::ty::TypeId;
 use num_bigint::BigUint;
 
-use super::code::{self, Ins};
+use super::code;
 use super::externs::{Args, arg};
 use super::ops::{and, binary, int, not, to_truth};
 use super::{BlockInstance, Lower, Mode, Object, Result, Val, refuse};
@@ -24,13 +24,6 @@ struct Side {
     parser: [&'static str; 3],
     control: [&'static str; 2],
     deparser: &'static [&'static str],
-}
-
-/// A `Checksum`: what keeps the data of each `update`, in the order of the source, and the calculation over all of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Running {
-    pub steps: Vec<HeaderId>,
-    pub calculation: CalculationId,
 }
 
 const SIDES: [Side; 2] = [
@@ -224,7 +217,12 @@ impl<'a> Lower<'a> {
     }
 
     /// What is handed to a hash or sum: numbers of their widths, zeroes in front up to whole bytes or words.
-    fn psa_data(&mut self, data: &(Val, TypeId), align: u32, span: Span) -> Result<Vec<CalcInput>> {
+    pub(crate) fn psa_data(
+        &mut self,
+        data: &(Val, TypeId),
+        align: u32,
+        span: Span,
+    ) -> Result<Vec<CalcInput>> {
         let mut list = Vec::new();
         self.inputs(&data.0, data.1, span, &mut list)?;
         let mut bits = 0;
@@ -343,86 +341,6 @@ impl<'a> Lower<'a> {
             other => return refuse(span, format!("the method `{other}` is not lowered here")),
         }
         Ok(Val::Nothing)
-    }
-
-    /// A method of PSA's `Checksum`. Each `update` leaves its data in a header of its own, valid from then until `clear`;
-    /// `get` is the hash of those that are valid, in the order of the source.
-    pub(crate) fn psa_running(
-        &mut self,
-        at: usize,
-        name: &str,
-        args: &Args,
-        result: TypeId,
-        span: Span,
-    ) -> Result<Val> {
-        match name {
-            "clear" => {
-                for header in self.running[at].steps.clone() {
-                    self.stmt_out(Stmt::SetInvalid(header.into()));
-                }
-            }
-            "update" => {
-                let (data, ty) = arg(args, 0, span)?;
-                let input = self.psa_data(&(data, ty), 8, span)?;
-                let mut fields = Vec::new();
-                let mut values = Vec::new();
-                for (number, part) in input.into_iter().enumerate() {
-                    let (value, width) = match part {
-                        CalcInput::Expr { value, width } => (value, width),
-                        CalcInput::Const { value, width } => (Expr::Int(value.into()), width),
-                        _ => return refuse(span, "this data of a sum"),
-                    };
-                    fields.push(FieldDef {
-                        name: format!("f{number}"),
-                        width: Width::Fixed(width),
-                        signed: false,
-                    });
-                    values.push(value);
-                }
-                let header = self.hidden_header("summed", fields);
-                self.stmt_out(Stmt::SetValid(header.into()));
-                for (number, value) in values.into_iter().enumerate() {
-                    let dst = FieldRef { header: header.into(), field: number as u32 };
-                    self.stmt_out(Stmt::Assign { dst, value });
-                }
-                let calculation = self.running[at].calculation;
-                self.running[at].steps.push(header);
-                self.program.calculations[calculation.at()].input.push(CalcInput::Header(header.into()));
-                self.once.insert(header, (at, span));
-            }
-            "get" => {
-                let Some(shape) = self.scalar(result) else {
-                    return refuse(span, "a sum that is not a number");
-                };
-                let dst = self.temp("sum", shape.width.max(1), false);
-                let source = HashSource::Calculation(self.running[at].calculation);
-                // All of it: the JSON has no hash without a range.
-                let base = Some(int(0));
-                let max = Some(Expr::Int((BigUint::from(1_u8) << shape.width.clamp(1, 63)).into()));
-                self.stmt_out(Stmt::Hash { dst: dst.clone(), source, base, max });
-                return Ok(Val::Field(dst));
-            }
-            other => return refuse(span, format!("the method `{other}` is not lowered here")),
-        }
-        Ok(Val::Nothing)
-    }
-
-    /// One `update` keeps what it was given once, and they are summed in the order of the source: so none may come again,
-    /// nor after one that stands behind it.
-    pub(crate) fn check_once(&self, code: &[Ins]) -> Result<()> {
-        if self.once.is_empty() {
-            return Ok(());
-        }
-        let mut seen: Vec<(usize, usize)> = Vec::new();
-        for (at, ins) in code.iter().enumerate() {
-            let Ins::Stmt(Stmt::SetValid(HeaderRef::Header(header)), _) = ins else { continue };
-            let Some(&(of, span)) = self.once.get(header) else { continue };
-            seen.push((of, at));
-            if seen.iter().any(|&(other, before)| other == of && code::leads(code, at, before)) {
-                return refuse(span, "`update` of a `Checksum` in a loop, or behind one that runs later");
-            }
-        }
-        Ok(())
     }
 
     /// `pack` of a digest: one list for each call.

@@ -34,7 +34,16 @@ impl<'a> Lower<'a> {
                 DeclKind::Variable(variable) => {
                     let symbol = self.symbol_at(decl.id, span)?;
                     let ty = self.closed(self.t.symbol(symbol).ty);
-                    let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                    // Where its block is lowered again it is the same storage: what a control is given is one place.
+                    let key = (self.here, symbol, ty);
+                    let place = match self.in_blocks.get(&key) {
+                        Some(place) => place.clone(),
+                        None => {
+                            let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                            self.in_blocks.insert(key, place.clone());
+                            place
+                        }
+                    };
                     self.initial(&place, variable, ty, span)?;
                     self.env.insert(symbol, place);
                     Ok(())
@@ -48,7 +57,10 @@ impl<'a> Lower<'a> {
                 _ => Ok(()),
             },
             StmtKind::Assign { op, target, value } => {
-                let (place, ty) = self.value(target)?;
+                let (mut place, ty) = self.value(target)?;
+                if self.acts(value) {
+                    place = self.pinned(place, span)?;
+                }
                 if let Some(op) = op {
                     let left =
                         if self.acts(value) { self.saved(&place, ty, "tmp", span)? } else { place.clone() };
@@ -248,13 +260,13 @@ impl<'a> Lower<'a> {
                 };
                 let cases = cases.iter().map(|(action, to)| (*action, through(self, *to))).collect();
                 let other = through(self, default);
-                self.emit(Ins::Run { table: lowered.id, cases, other });
+                self.by_action(lowered.id, cases, other);
                 for (by, to) in asked {
                     self.emit(Ins::Label(by));
                     self.unless_exits(&lowered, to, span)?;
                 }
             } else {
-                self.emit(Ins::Run { table: lowered.id, cases, other: default });
+                self.by_action(lowered.id, cases, default);
             }
         } else {
             let (subject, ty) = self.value(&switch.subject)?;

@@ -14,6 +14,8 @@ use super::{Lower, Result, Val, refuse};
 
 /// `scalars`, the first header: metadata, and variables that are numbers.
 pub(crate) const SCALARS: HeaderId = HeaderId(0);
+/// Numbers that an array may come to.
+const CELLS_MAX: u64 = 1 << 14;
 /// Bits of an enumeration without representation, and of an error.
 pub(crate) const ENUM_BITS: u32 = 32;
 
@@ -74,7 +76,29 @@ impl Lower<'_> {
                 Some(list.iter().enumerate().map(|(at, ty)| (Name::from(format!("f{at}")), *ty)).collect())
             }
             Type::Record(fields, _) => Some(fields.to_vec()),
+            // An array of anything but headers: the specification has none, the reference compiler's front end does.
+            Type::Stack(of, size) if self.is_cell(of) && size > 0 && self.cells(ty) <= CELLS_MAX => {
+                Some((0..size).map(|at| (Name::from(at.to_string()), of)).collect())
+            }
             _ => None,
+        }
+    }
+
+    /// Whether stacks of a type are arrays of numbers and structs rather than of headers or unions.
+    fn is_cell(&mut self, ty: TypeId) -> bool {
+        self.header_fields(ty).is_none() && self.union_members(ty).is_none()
+    }
+
+    /// How many numbers a type comes to, arrays element by element.
+    fn cells(&mut self, ty: TypeId) -> u64 {
+        let ty = self.bare(ty);
+        match self.types.get(ty).clone() {
+            Type::Stack(of, size) if self.is_cell(of) => self.cells(of).saturating_mul(u64::from(size)),
+            Type::Struct(id, args) => {
+                let fields = self.fields(id, &args);
+                fields.into_iter().fold(0, |sum: u64, (_, ty)| sum.saturating_add(self.cells(ty)))
+            }
+            _ => 1,
         }
     }
 
@@ -285,7 +309,9 @@ impl Lower<'_> {
         if self.header_fields(ty).is_some() || self.union_members(ty).is_some() {
             return Ok(Val::Invalid);
         }
-        if let Type::Stack(_, size) = *self.types.get(ty) {
+        if let Type::Stack(of, size) = *self.types.get(ty)
+            && !self.is_cell(of)
+        {
             return Ok(Val::Parts(vec![Val::Invalid; size as usize].into()));
         }
         let Some(parts) = self.parts_of(ty) else { return refuse(span, "a default of this type") };

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind, Param,
-    Selector, Stmt, Table, TableActions, TableId, TableKind, UnaryOp,
+    Action, ActionCall, ActionId, BinaryOp, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind,
+    Param, Selector, Stmt, Table, TableActions, TableId, TableKind, UnaryOp,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4_source::Span;
@@ -52,11 +52,11 @@ impl<'a> Lower<'a> {
     ) -> Result<()> {
         let lowered = self.ready(table, span)?;
         if lowered.exits.is_none() {
-            self.emit(Ins::Hit { table: lowered.id, hit, miss });
+            self.hit_or_miss(lowered.id, hit, miss);
             return Ok(());
         }
         let (found, lacking) = (self.label(), self.label());
-        self.emit(Ins::Hit { table: lowered.id, hit: found, miss: lacking });
+        self.hit_or_miss(lowered.id, found, lacking);
         for (label, next) in [(found, hit), (lacking, miss)] {
             self.emit(Ins::Label(label));
             self.unless_exits(&lowered, next, span)?;
@@ -64,11 +64,41 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
+    fn hit_or_miss(&mut self, table: TableId, hit: Label, miss: Label) {
+        if self.mode == Mode::Pipeline {
+            self.emit(Ins::Hit { table, hit, miss });
+            return;
+        }
+        if hit == miss {
+            self.stmt_out(Stmt::Apply { table, hit: None, ran: None });
+        } else {
+            let found = self.temp("hit", 1, false);
+            self.stmt_out(Stmt::Apply { table, hit: Some(found.clone()), ran: None });
+            self.emit(Ins::Unless(super::ops::to_truth(Expr::Field(found)), miss));
+        }
+        self.emit(Ins::Jump(hit));
+    }
+
+    /// Goes on by the action that the table runs.
+    pub(crate) fn by_action(&mut self, table: TableId, cases: Vec<(ActionId, Label)>, other: Label) {
+        if self.mode == Mode::Pipeline {
+            self.emit(Ins::Run { table, cases, other });
+            return;
+        }
+        let ran = self.temp("ran", 32, false);
+        self.stmt_out(Stmt::Apply { table, hit: None, ran: Some(ran.clone()) });
+        for (action, label) in cases {
+            let other = super::ops::int(u64::from(action.0) + 1);
+            let differs = super::ops::binary(BinaryOp::Ne, Expr::Field(ran.clone()), other);
+            self.emit(Ins::Unless(differs, label));
+        }
+        self.emit(Ins::Jump(other));
+    }
+
     /// The table, with the keys that are computed in front of it.
     pub(crate) fn ready(&mut self, table: ty::TableId, span: Span) -> Result<Rc<Lowered>> {
-        if self.mode != Mode::Pipeline {
-            let text = "a table is applied in a control, and in no loop whose rounds only the packet tells";
-            return refuse(span, text);
+        if self.mode != Mode::Pipeline && !self.looping {
+            return refuse(span, "a table is applied in a control");
         }
         let key = (self.here, table);
         let lowered = match self.tables.get(&key) {
@@ -287,6 +317,7 @@ impl<'a> Lower<'a> {
         let function = &self.t.functions[id.index()];
         let code = std::mem::take(&mut self.code);
         let mode = std::mem::replace(&mut self.mode, Mode::Action);
+        let looping = std::mem::replace(&mut self.looping, false);
         let frames = std::mem::take(&mut self.frames);
         // What the table's list binds, and what the control plane gives.
         let mut args: Vec<(Val, TypeId)> =
@@ -317,7 +348,7 @@ impl<'a> Lower<'a> {
         self.frames.push(Frame { leave: Label::END, result: None, copies: Vec::new() });
         self.inline(id, args, span)?;
         self.frames = frames;
-        self.mode = mode;
+        (self.mode, self.looping) = (mode, looping);
         let made = std::mem::replace(&mut self.code, code);
         self.check_once(&made)?;
         let body = code::body(&made, function.span)?;

@@ -151,7 +151,7 @@ fn with_ingress(body: &str) -> String {
 #[test]
 fn what_is_not_lowered_is_refused_at_its_line() {
     assert!(made(&with_ingress("s.egress_spec = 1;")).is_ok());
-    // A loop whose rounds only the packet tells becomes an action; no table can be in it.
+    // A loop whose rounds only the packet tells becomes an action.
     let body =
         "bit<8> i = 0;\nfor (i = 0; i < hdr.h.a; i = i + 1) { s.egress_spec = 1; if (i == 3) return; }";
     assert!(made(&with_ingress(body)).is_ok());
@@ -160,12 +160,12 @@ fn what_is_not_lowered_is_refused_at_its_line() {
     let program = made(&with_ingress(body)).unwrap();
     let mut body = program.actions.iter().flat_map(|action| &action.body);
     assert!(body.any(|stmt| matches!(stmt, barewire_p4::ir::Stmt::Jump(_))), "{:?}", program.actions);
-    let body = "bit<8> i = 0;\nfor (i = 0; i < hdr.h.a; i = i + 1) {\nt.apply(); }";
-    let table = "table t { actions = { NoAction; } }\napply {";
-    let (line, why) =
-        made(&with_ingress(body).replacen("\napply {\nbit", &format!("\n{table}\nbit"), 1)).unwrap_err();
-    assert_eq!(line, 13, "{why}");
-    assert!(why.contains("loop"), "{why}");
+    let table = "table t { key = { hdr.h.a: lpm; s.ingress_port: lpm; } actions = { NoAction; } }\napply {";
+    let text =
+        with_ingress("s.egress_spec = 1;\nt.apply();").replacen("\napply {\ns", &format!("\n{table}\ns"), 1);
+    let (line, why) = made(&text).unwrap_err();
+    assert_eq!(line, 12, "{why}");
+    assert!(why.contains("several `lpm` keys"), "{why}");
 }
 
 #[test]
@@ -231,9 +231,60 @@ fn a_checksum_sums_what_it_was_given_since_it_was_cleared() {
          packet 1 31 01 3233 00000000\nexpect 2 31 01 0000 eb89142c $\n\
          packet 1 31 02 3233 00000000\nexpect 2 31 02 0000 00000000 $\n",
     );
+}
+
+#[test]
+fn a_checksum_sums_in_loops() {
+    // Three bytes a round: 0x31 and what follows it, 0xfa, 0xce. What the sums are was computed elsewhere.
+    let round = "{ i + 0x31, hdr.h.c }";
+    for (of, bits, expected) in [
+        ("CRC32", 32, ["00000000", "4867b035", "44cce64d", "b826aac1"]),
+        ("CRC16", 16, ["00000000", "0000fb92", "0000b328", "0000f5c8"]),
+        ("ONES_COMPLEMENT16", 16, ["0000ffff", "00000005", "00000309", "00000500"]),
+        ("IDENTITY", 64, ["00000000", "0031face", "face33fa", "face33fa"]),
+    ] {
+        let declarations = format!("Checksum<bit<{bits}>>(PSA_HashAlgorithm_t.{of}) sum;");
+        let body = format!(
+            "sum.update(8w7); sum.clear(); for (bit<8> i = 0; i < hdr.h.a; i = i + 1) {{ sum.update({round}); }} hdr.h.d = (bit<32>) sum.get();"
+        );
+        let program = made(&psa(&declarations, &body)).unwrap();
+        let mut test = String::new();
+        for (rounds, sum) in ["00", "01", "03", "0a"].into_iter().zip(expected) {
+            test += &format!("packet 1 {rounds} 00 face 00000000\nexpect 2 {rounds} 00 face {sum} $\n");
+        }
+        sends(&program, &test);
+    }
+    // A loop that is written out: two rounds in either order.
+    let body = "for (bit<8> i in 8w0 .. 1) { if (i == hdr.h.a) { sum.update(hdr.h.c); } else { sum.update(hdr.h.b); } } hdr.h.d = sum.get();";
+    let program = made(&psa("Checksum<bit<32>>(PSA_HashAlgorithm_t.CRC32) sum;", body)).unwrap();
+    // CRC-32 of `231`, `123` in the two orders.
+    sends(
+        &program,
+        "packet 1 00 31 3233 00000000\nexpect 2 00 31 3233 7d1b8de6 $\n\
+         packet 1 01 31 3233 00000000\nexpect 2 01 31 3233 884863d2 $\n",
+    );
+    // A polynomial that a control plane may set.
     let body = "for (bit<8> i = 0; i < hdr.h.a; i = i + 1) { crc.update(i); }";
-    let (line, why) = made(&psa("Checksum<bit<32>>(PSA_HashAlgorithm_t.CRC32) crc;", body)).unwrap_err();
+    let (line, why) =
+        made(&psa("Checksum<bit<32>>(PSA_HashAlgorithm_t.CRC32_CUSTOM) crc;", body)).unwrap_err();
     assert!(line > 0 && why.contains("loop"), "{why}");
+}
+
+#[test]
+fn registers_of_psa_hold_structs() {
+    let declarations = "Register<s_t, bit<8>>(4, { 0xab, true, 3 }) r;";
+    let body = "s_t v = r.read(hdr.h.a); hdr.h.b = v.x; if (v.y) { hdr.h.d = hdr.h.d + 1; } hdr.h.c = (bit<16>) v.z; r.write(hdr.h.a, { v.x + 1, !v.y, v.z - 5 });";
+    let program = made(
+        &psa(declarations, body).replace("struct E", "struct s_t { bit<8> x; bool y; int<16> z; }\nstruct E"),
+    )
+    .unwrap();
+    assert_eq!(program.registers[0].width, 25);
+    sends(
+        &program,
+        "packet 1 01 00 0000 00000000\nexpect 2 01 ab 0003 00000001 $\n\
+         packet 1 01 00 0000 00000000\nexpect 2 01 ac fffe 00000000 $\n\
+         packet 1 02 00 0000 00000000\nexpect 2 02 ab 0003 00000001 $\n",
+    );
 }
 
 #[test]

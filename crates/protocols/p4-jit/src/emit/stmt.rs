@@ -162,6 +162,14 @@ impl Gen<'_, '_> {
                         self.enter(on);
                     }
                 }
+                // The interpreter looks it up and runs its action, which may end the pipeline.
+                Stmt::Apply { .. } => {
+                    let action = self.action.as_ref().and_then(|frame| frame.action);
+                    let what = Delegate::Stmt { stmt: stmt.clone(), action };
+                    let ended = self.delegate(what, || summary(stmt));
+                    let end = self.end;
+                    self.leave_if(ended, end);
+                }
                 _ => self.statement_any(stmt),
             }
         }

@@ -256,7 +256,24 @@ impl<'a> Checker<'a> {
                 None => return,
             }
         }
-        if !ranked && given.iter().all(Option::is_none) {
+        if !ranked {
+            // Their keys say which entry wins.
+            let key = it.properties.iter().find(|property| property.name.as_str() == "key");
+            let first = entries.iter().find_map(|entry| entry.priority.as_ref());
+            if let (Some(key), Some(priority)) = (key, first)
+                && !keys.is_empty()
+            {
+                self.report_at(
+                    Stage::Flow,
+                    Diagnostic::error(
+                        code::UNSUPPORTED,
+                        key.span,
+                        "entries whose keys are matched by `exact` and `lpm` have no priorities",
+                    )
+                    .label(priority.span, "a priority")
+                    .help("of several prefixes that match, the longest wins"),
+                );
+            }
             return;
         }
         let mut list: Vec<BigInt> = Vec::with_capacity(given.len());
@@ -331,12 +348,9 @@ impl<'a> Checker<'a> {
                 );
             }
         }
-        if ranked {
-            let places: HashMap<ast::NodeId, &BigInt> =
-                entries.iter().map(|entry| entry.id).zip(&list).collect();
-            for info in &mut self.out.tables[table.index()].entries {
-                info.priority = places.get(&info.entry.id).map(|&number| number.clone());
-            }
+        let places: HashMap<ast::NodeId, &BigInt> = entries.iter().map(|entry| entry.id).zip(&list).collect();
+        for info in &mut self.out.tables[table.index()].entries {
+            info.priority = places.get(&info.entry.id).map(|&number| number.clone());
         }
     }
 }

@@ -156,6 +156,7 @@ impl Export<'_> {
             }
             Stmt::Jump(_) | Stmt::JumpUnless { .. } => return self.refuse("a jump outside an action"),
             Stmt::Exit => primitive("exit", Vec::new()),
+            Stmt::Apply { .. } => return self.refuse("a table in an action"),
             Stmt::NoOp => primitive("no_op", Vec::new()),
             Stmt::Assert(condition) | Stmt::Assume(condition) => {
                 let op = if matches!(stmt, Stmt::Assert(_)) { "assert" } else { "assume" };

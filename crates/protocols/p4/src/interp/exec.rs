@@ -137,6 +137,17 @@ impl<S: State + ?Sized> Context<'_, S> {
                     self.assign(dst, &BigInt::from(color))?;
                 }
             }
+            Stmt::Apply { table, hit, ran } => {
+                let outcome = self.apply_table(*table)?;
+                if let Some(field) = hit {
+                    self.assign(field, &BigInt::from(u8::from(outcome.hit)))?;
+                }
+                if let Some(field) = ran {
+                    let number = outcome.action.map_or(0, |action| u64::from(action.0) + 1);
+                    self.assign(field, &BigInt::from(number))?;
+                }
+                return Ok(if outcome.flow == Flow::End { Flow::End } else { Flow::Next });
+            }
             Stmt::RegisterRead { dst, register, index } => {
                 let index = self.eval_u64(index)?;
                 if index < u64::from(self.plan.program.registers[register.at()].size) {

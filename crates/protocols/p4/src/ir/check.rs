@@ -37,10 +37,12 @@ fn index<T>(at: usize, list: &[T], what: &str) -> Check {
 struct Scope {
     params: usize,
     parser: bool,
+    /// Tables may be applied.
+    tables: bool,
 }
 
-const OUTSIDE: Scope = Scope { params: 0, parser: false };
-const PARSER: Scope = Scope { params: 0, parser: true };
+const OUTSIDE: Scope = Scope { params: 0, parser: false, tables: false };
+const PARSER: Scope = Scope { params: 0, parser: true, tables: false };
 
 impl Program {
     /// Check every rule.
@@ -118,8 +120,18 @@ impl Program {
             let order = deparser.order.iter().try_for_each(|id| index(id.at(), &self.headers, "header"));
             named("deparser", &deparser.name, order.and_then(|()| self.body(&deparser.stmts, OUTSIDE)))?;
         }
-        for action in &self.actions {
-            let scope = Scope { params: action.params.len(), parser: false };
+        // An action that a table runs applies none, or it could go on for ever.
+        let mut run = vec![false; self.actions.len()];
+        for table in &self.tables {
+            let called = table.default.iter().chain(table.entries.iter().map(|entry| &entry.call));
+            for id in table.actions.iter().copied().chain(called.map(|call| call.action)) {
+                if let Some(run) = run.get_mut(id.at()) {
+                    *run = true;
+                }
+            }
+        }
+        for (action, run) in self.actions.iter().zip(run) {
+            let scope = Scope { params: action.params.len(), parser: false, tables: !run };
             named("action", &action.name, self.body(&action.body, scope))?;
         }
         for table in &self.tables {
@@ -416,6 +428,11 @@ impl Program {
                 unit(*id).and_then(|()| field(dst)).and_then(|()| int(equals))
             }
             Stmt::ChecksumSetState { unit: id, value } => unit(*id).and_then(|()| int(value)),
+            Stmt::Apply { table, hit, ran } => {
+                rule(scope.tables, || "a table is applied here".into())?;
+                index(table.at(), &self.tables, "table")?;
+                hit.iter().chain(ran).try_for_each(field)
+            }
             Stmt::Jump(_) | Stmt::Exit | Stmt::NoOp => Ok(()),
             Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 egress_spec.iter().chain(mcast_grp).try_for_each(|id| field(&(*id).into()))

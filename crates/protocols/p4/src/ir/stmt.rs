@@ -2,7 +2,7 @@
 
 use super::{
     CalculationId, ChecksumUnitId, CounterId, Expr, FieldId, FieldListId, FieldRef, HashAlgorithm, HeaderRef,
-    LearnListId, MeterId, RegisterId, StackId, UnionRef, UnionStackId,
+    LearnListId, MeterId, RegisterId, StackId, TableId, UnionRef, UnionStackId,
 };
 use num_bigint::BigUint;
 
@@ -120,6 +120,16 @@ pub enum Stmt {
     ChecksumGetState { unit: ChecksumUnitId, dst: FieldRef },
     /// PSA `InternetChecksum.set_state`.
     ChecksumSetState { unit: ChecksumUnitId, value: Expr },
+    /// Apply a table: in a loop of a control whose rounds only the packet tells, which is an action. Of the actions
+    /// that tables run none does.
+    Apply {
+        /// Which one.
+        table: TableId,
+        /// Gets 1 if an entry matched, else 0.
+        hit: Option<FieldRef>,
+        /// Gets the position of the action that ran plus 1, or 0.
+        ran: Option<FieldRef>,
+    },
     /// Nothing.
     NoOp,
 }

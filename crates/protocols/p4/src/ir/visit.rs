@@ -168,6 +168,8 @@ impl Stmt {
                 equals.fields_read(each);
             }
             Stmt::ChecksumGet { dst, .. } | Stmt::ChecksumGetState { dst, .. } => dst.index_read(each),
+            // What the table's key and actions read is theirs.
+            Stmt::Apply { hit, ran, .. } => hit.iter().chain(ran).for_each(|field| field.index_read(each)),
             Stmt::CopyStack { .. }
             | Stmt::CopyUnionStack { .. }
             | Stmt::Push { .. }
@@ -197,6 +199,9 @@ impl Stmt {
             | Stmt::ChecksumVerify { dst, .. }
             | Stmt::ChecksumGetState { dst, .. }
             | Stmt::Meter { dst: Some(dst), .. } => each(Written::Field(dst)),
+            Stmt::Apply { hit, ran, .. } => {
+                hit.iter().chain(ran).for_each(|field| each(Written::Field(field)));
+            }
             Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 egress_spec.iter().chain(mcast_grp).for_each(|field| each(Written::Request(*field)));
             }

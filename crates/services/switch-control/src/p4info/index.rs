@@ -174,10 +174,8 @@ pub struct RegisterIndex {
     pub register: RegisterId,
     /// How many.
     pub size: u32,
-    /// Bits.
-    pub width: u32,
-    /// How a value is written.
-    pub shape: ValueShape,
+    /// How a value is written: one number, or a struct whose first member has the highest bits.
+    pub shape: DataShape,
 }
 
 /// A digest.
@@ -374,16 +372,20 @@ impl Index {
             let pre = preamble(&register.preamble, "register")?;
             let at = find(&pre.name, "register", program.registers.iter().map(|r| r.name.as_str()))?;
             let array = &program.registers[at];
-            let shape = match register.type_spec.as_ref().map(|spec| shape_of(info, spec, 0)) {
-                Some(Some(DataShape::Scalar(shape, _))) => shape,
-                _ => ValueShape::Bits,
+            let fits = |shape: &DataShape| {
+                let widths = shape.widths().unwrap_or_default();
+                widths.iter().map(|width| u64::from(*width)).sum::<u64>() == u64::from(array.width)
+            };
+            let shape = match register.type_spec.as_ref().and_then(|spec| shape_of(info, spec, 0)) {
+                Some(DataShape::Scalar(shape, _)) => DataShape::Scalar(shape, array.width),
+                Some(shape) if fits(&shape) => shape,
+                _ => DataShape::Scalar(ValueShape::Bits, array.width),
             };
             let entry = RegisterIndex {
                 id: pre.id,
                 name: pre.name.clone(),
                 register: RegisterId::from(at),
                 size: array.size,
-                width: array.width,
                 shape,
             };
             index.registers.add(pre.id, &pre.name, entry)?;

@@ -36,6 +36,18 @@ impl DataShape {
             DataShape::Header(fields) => *fields,
         }
     }
+
+    /// The bits of each number, where all are known.
+    pub fn widths(&self) -> Option<Vec<u32>> {
+        match self {
+            DataShape::Scalar(_, width) => Some(vec![*width]),
+            DataShape::Struct(members) | DataShape::Tuple(members) => {
+                let widths: Option<Vec<Vec<u32>>> = members.iter().map(DataShape::widths).collect();
+                Some(widths?.concat())
+            }
+            DataShape::Header(_) => None,
+        }
+    }
 }
 
 /// The shape of a type; none when it has no fixed number of numbers.

@@ -9,7 +9,7 @@ use super::keys::key_of;
 use super::message::UpdateType;
 use super::tables::EntryKey;
 use super::target::{Pipeline, Target};
-use super::value::{scalar_data, scalar_number};
+use super::value::{packed_data, packed_number};
 use crate::p4info::index::{Catalogue, MeterIndex, TableIndex};
 use crate::p4info::message::MeterType;
 use barewire_switch::control::{CounterValue, MeterRate, Range};
@@ -172,7 +172,7 @@ impl Target {
         Self::only_modify(kind, &place)?;
         let at = element(entry.index.as_ref(), register.size, &place)?;
         let data = entry.data.as_ref().ok_or_else(|| invalid(format!("{place}: the data is not set")))?;
-        let value = scalar_number(data, register.shape, register.width).map_err(|error| error.at(&place))?;
+        let value = packed_number(data, &register.shape).map_err(|error| error.at(&place))?;
         let array = register.register;
         if self.wants_undo() {
             let before = self.switch.read_registers(array, range(at))?;
@@ -299,7 +299,7 @@ impl Target {
             let place = format!("register '{}'", register.name);
             let at = element(wanted.index.as_ref().filter(|_| one.is_some()), register.size, &place)?;
             for (at, value) in self.switch.read_registers(register.register, range(at))? {
-                let data = Some(scalar_data(&value, register.shape, register.width));
+                let data = Some(packed_data(&value, &register.shape));
                 out(RegisterEntry { register_id: register.id, index: wire_index(at), data });
             }
         }

@@ -119,6 +119,41 @@ pub fn shaped_data(shape: &DataShape, items: &mut impl Iterator<Item = BigUint>)
     P4Data { data: Some(kind) }
 }
 
+/// What a register of structs holds as one value: the first member has the highest bits.
+pub fn packed_data(value: &BigUint, shape: &DataShape) -> P4Data {
+    let widths = shape.widths().unwrap_or_default();
+    let mut left: u64 = widths.iter().map(|width| u64::from(*width)).sum();
+    let mut items = widths.iter().map(|width| {
+        left -= u64::from(*width);
+        (value >> left) & ones(*width)
+    });
+    shaped_data(shape, &mut items)
+}
+
+/// The same back.
+///
+/// # Errors
+/// As for [`scalar_number`]; INVALID_ARGUMENT for another number of members.
+pub fn packed_number(data: &P4Data, shape: &DataShape) -> Result<BigUint> {
+    let (members, given) = match (shape, &data.data) {
+        (DataShape::Scalar(shape, width), _) => return scalar_number(data, *shape, *width),
+        (DataShape::Struct(members), Some(P4DataKind::Struct(given)))
+        | (DataShape::Tuple(members), Some(P4DataKind::Tuple(given))) => (members, given),
+        (_, None) => return Err(invalid("the data is not set")),
+        _ => return Err(invalid("the data is of another kind than the program's")),
+    };
+    if members.len() != given.members.len() {
+        let text = format!("{} members where the program has {}", given.members.len(), members.len());
+        return Err(invalid(text));
+    }
+    let mut all = BigUint::ZERO;
+    for (shape, data) in members.iter().zip(&given.members) {
+        let width: u32 = shape.widths().unwrap_or_default().iter().sum();
+        all = (all << width) | packed_number(data, shape)?;
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +183,26 @@ mod tests {
         for (bytes, width) in [(&[0, 0x9d][..], 8), (&[0x8d, 0x1d], 12), (&[], 16)] {
             assert_eq!(signed(bytes, width).unwrap_err().code, Code::OutOfRange, "{bytes:?} in {width}");
         }
+    }
+
+    #[test]
+    fn structs_are_packed_and_unpacked() {
+        let inner = DataShape::Tuple(vec![
+            DataShape::Scalar(ValueShape::Bool, 1),
+            DataShape::Scalar(ValueShape::Signed, 7),
+        ]);
+        let shape = DataShape::Struct(vec![DataShape::Scalar(ValueShape::Bits, 12), inner]);
+        let value = BigUint::from(0x000a_bcfe_u32);
+        let data = packed_data(&value, &shape);
+        let Some(P4DataKind::Struct(members)) = &data.data else { panic!("{data:?}") };
+        assert_eq!(members.members[0].data, Some(P4DataKind::Bitstring(vec![0x0a, 0xbc])));
+        let Some(P4DataKind::Tuple(pair)) = &members.members[1].data else { panic!("{data:?}") };
+        assert_eq!(pair.members[0].data, Some(P4DataKind::Bool(true)));
+        assert_eq!(pair.members[1].data, Some(P4DataKind::Bitstring(vec![0xfe])));
+        assert_eq!(packed_number(&data, &shape).unwrap(), value);
+        let short = P4Data { data: Some(P4DataKind::Struct(P4StructLike { members: Vec::new() })) };
+        assert_eq!(packed_number(&short, &shape).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(packed_number(&members.members[1], &shape).unwrap_err().code, Code::InvalidArgument);
     }
 
     #[test]

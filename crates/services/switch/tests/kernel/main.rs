@@ -5,6 +5,7 @@
 mod clones;
 mod differential;
 mod meters;
+mod packet_tells;
 mod psa;
 mod rounds;
 mod sets;
