@@ -30,6 +30,10 @@ pub(crate) const VECTOR: Reg = Reg::R9;
 pub(crate) const MIN_DEPTH: u32 = 14;
 /// Bytes of stack below which temporaries begin.
 const STACK_FIRST: i32 = 16;
+/// Where on the stack look-ups count that found memory with another key.
+pub(crate) const TRIES: i16 = -16;
+/// After so many it is as if nothing were found: each time the memory changed hands between two instructions.
+pub(crate) const MOST_TRIES: i32 = 4;
 
 /// What a part of the program needs, or why it cannot be.
 pub(crate) type Made<T = ()> = Result<T, Reason>;
@@ -191,6 +195,39 @@ impl<'p> Gen<'p> {
         self.asm.mov(Reg::R2, VECTOR);
         self.asm.add_imm(Reg::R2, at as i32);
         self.asm.call(helper::MAP_LOOKUP_ELEM);
+    }
+
+    /// `r0 = hash[key]` where so many bytes of key lie at `r9 + at`, or on to `none`. The registers, of r1 to r3, get the value's words:
+    /// they are that key's, though the memory may be another's by now ([`maps::owned`]). Loses r0 to r5 else.
+    pub fn lookup_own(&mut self, map: usize, at: u32, bytes: u32, to: &[Reg], none: Label) {
+        let (again, changed, ours) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.mov_imm(Reg::R1, 0);
+        self.asm.store(Size::D, Reg::FP, TRIES, Reg::R1);
+        self.asm.place(again);
+        self.lookup(map, at);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        for (word, reg) in (maps::OWNER + bytes.next_multiple_of(8)..).step_by(8).zip(to) {
+            self.asm.load(Size::D, *reg, Reg::R0, word as i16);
+        }
+        // The words first: who writes another element writes its key before them.
+        let mut done = 0;
+        while done < bytes {
+            let (left, here) = (bytes - done, at + done);
+            let fits = |size: &Size| size.bytes() <= left && here.is_multiple_of(size.bytes());
+            let size = [Size::D, Size::W, Size::H, Size::B].into_iter().find(fits).unwrap_or(Size::B);
+            self.asm.load(size, Reg::R4, VECTOR, here as i16);
+            self.asm.load(size, Reg::R5, Reg::R0, (maps::OWNER + done) as i16);
+            self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R4, Reg::R5, changed);
+            done += size.bytes();
+        }
+        self.asm.jump(ours);
+        self.asm.place(changed);
+        self.asm.load(Size::D, Reg::R1, Reg::FP, TRIES);
+        self.asm.jump_if_imm(Bits::B64, Cond::Ge, Reg::R1, MOST_TRIES, none);
+        self.asm.add_imm(Reg::R1, 1);
+        self.asm.store(Size::D, Reg::FP, TRIES, Reg::R1);
+        self.asm.jump(again);
+        self.asm.place(ours);
     }
 
     /// `r0 = array[index]` where the index is a register's low 32 bits.

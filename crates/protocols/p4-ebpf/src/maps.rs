@@ -24,6 +24,12 @@
 //! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out. What finds a record holds one
 //! *word*: of records without arguments the record itself, of others its place in `records`. A record that packets may find is never
 //! written: a changed entry gets another place, and then another word. So a packet sees an entry as it was or as it is, whole.
+//!
+//! A look-up in a hash gives an address, and the kernel gives the memory there to the next element that is written as soon as this one
+//! goes, or is set anew. So the values of tables' hashes, of members and of groups have their own key before their words: whoever reads
+//! those and then finds another key looks again ([`owned`]). And they begin with a lock: with it the kernel changes an element where it is.
+//! Otherwise a packet that looks for one while it is set anew may even find none. Programs need not take it: of a word only one half
+//! changes.
 
 use barewire_ebpf::{MapKind, MapSpec};
 use barewire_p4::ir::{
@@ -117,6 +123,23 @@ pub mod config {
     pub const EPOCH: u32 = 56;
     /// Bytes of the value.
     pub const LEN: u32 = 64;
+}
+
+/// Where in the value of a hash whose elements say whose they are the key is, padded to words; the value's own words follow.
+pub const OWNER: u32 = 8;
+
+/// Bytes of such a value.
+pub const fn owned_len(key: u32, value: u32) -> u32 {
+    OWNER + key.next_multiple_of(8) + value
+}
+
+/// Such a value.
+pub fn owned(key: &[u8], words: &[u64]) -> Vec<u8> {
+    let mut value = vec![0; OWNER as usize];
+    value.extend(key);
+    value.resize(OWNER as usize + key.len().next_multiple_of(8), 0);
+    value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    value
 }
 
 /// Offsets in the values of `targets`.
@@ -394,6 +417,11 @@ fn map(name: &str, kind: MapKind, key: u32, value: u32, entries: u32) -> MapSpec
     }
 }
 
+/// A hash whose elements say whose they are ([`owned`]).
+fn owned_map(name: &str, key: u32, value: u32, entries: u32) -> MapSpec {
+    MapSpec { lock: true, ..map(name, MapKind::Hash, key, owned_len(key, value), entries) }
+}
+
 fn array(name: &str, value: u32, entries: u32) -> MapSpec {
     map(name, MapKind::Array, 4, value, entries.max(1))
 }
@@ -457,11 +485,12 @@ impl Shape {
         let (mut members, mut groups) = (Vec::new(), Vec::new());
         for (at, profile) in program.profiles.iter().enumerate() {
             let record_words = of_profile(at);
-            let map_of = add(map(&profile.name, MapKind::Hash, 4, 8, entries_of(profile.max_size)));
+            let entries = entries_of(profile.max_size);
+            let map_of = add(owned_map(&profile.name, 4, 8, entries));
             members.push(MemberShape { map: map_of, record_words, records: records_of(record_words) });
             let name = format!("{}.g", profile.name.rsplit('.').next().unwrap_or(&profile.name));
             let places = profile.selector.as_ref();
-            groups.push(places.map(|_| add(map(&name, MapKind::Hash, 8, 8, MAX_GROUP_PLACES))));
+            groups.push(places.map(|_| add(owned_map(&name, 8, 8, MAX_GROUP_PLACES))));
         }
         let mut tables = Vec::new();
         for (at, table) in program.tables.iter().enumerate() {
@@ -600,7 +629,7 @@ fn table_shape(
     let key = KeyLayout::of(table);
     let entries = entries_of(table.max_size);
     let name = |suffix: &str| format!("{}{suffix}", table.name.rsplit('.').next().unwrap_or(&table.name));
-    let mut spec = |suffix: &str, kind, key: u32, value: u32, entries| {
+    let spec = |add: &mut dyn FnMut(MapSpec) -> usize, suffix: &str, kind, key: u32, value: u32, entries| {
         add(map(&name(suffix), kind, key, value, entries))
     };
     let mut shape = TableShape {
@@ -619,25 +648,25 @@ fn table_shape(
     if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
         match table.kind {
             TableKind::Exact => {
-                shape.entries = Some(spec("", MapKind::Hash, shape.key.bytes, 8, entries));
+                shape.entries = Some(add(owned_map(&name(""), shape.key.bytes, 8, entries)));
             }
             TableKind::Lpm => {
                 shape.prefix = table.key.iter().position(|field| field.kind == MatchKind::Lpm);
                 // Kernels before 6.13 want room for a node more when one is changed.
-                shape.entries = Some(spec("", MapKind::LpmTrie, 4 + shape.key.bytes, 8, entries + 1));
+                shape.entries = Some(spec(add, "", MapKind::LpmTrie, 4 + shape.key.bytes, 8, entries + 1));
             }
             TableKind::Ternary | TableKind::Range => {
                 let (bytes, many) = (shape.key.bytes, entries.saturating_mul(4).min(MAX_ENTRIES));
-                shape.masks = Some(spec(".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
-                shape.entries = Some(spec("", MapKind::Hash, 4 + bytes, 16, many));
+                shape.masks = Some(spec(add, ".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
+                shape.entries = Some(add(owned_map(&name(""), 4 + bytes, 16, many)));
             }
         }
     }
     if table.counter.is_some() {
-        shape.direct = Some(spec(".c", MapKind::Array, 4, 16, entries + 1));
+        shape.direct = Some(spec(add, ".c", MapKind::Array, 4, 16, entries + 1));
     }
     if table.support_timeout && !table.key.is_empty() {
-        shape.hits = Some(spec(".t", MapKind::Array, 4, 8, entries + 1));
+        shape.hits = Some(spec(add, ".t", MapKind::Array, 4, 8, entries + 1));
     }
     shape
 }
