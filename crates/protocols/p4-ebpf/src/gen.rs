@@ -77,6 +77,12 @@ pub(crate) struct Gen<'p> {
     spilled: i32,
     /// The place that is compiled, for people.
     pub place: String,
+    /// Behind ingress and the traffic manager, where clones go on.
+    pub behind: Option<Label>,
+    /// Where it goes on when a packet that has a clone has left.
+    pub sent: Option<Label>,
+    /// Where it is seen why packets are not as usual, where they go on if it is nothing, and the way to user space.
+    pub odd: Option<(Label, Label, Label)>,
 }
 
 impl<'p> Gen<'p> {
@@ -101,6 +107,9 @@ impl<'p> Gen<'p> {
             drops: Vec::new(),
             spilled: 0,
             place: String::new(),
+            behind: None,
+            sent: None,
+            odd: None,
         }
     }
 
@@ -315,13 +324,22 @@ impl<'p> Gen<'p> {
         let (again, ready) = (self.asm.label(), self.asm.label());
         self.jump_if_again(again);
         self.first_round();
+        self.is_for_controller();
         self.is_clone();
         self.blank();
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
         self.asm.load(Size::D, Reg::R1, Reg::R7, config::ALL_SLOW as i16);
         self.place = "every packet".to_owned();
         let slow = self.slow(Reason::Overflow);
-        self.asm.jump_nonzero(Reg::R1, slow);
+        match self.is_tc() {
+            false => self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, config::ALL as i32, slow),
+            true => {
+                let (odd, on) = (self.asm.label(), self.asm.label());
+                self.asm.jump_nonzero(Reg::R1, odd);
+                self.asm.place(on);
+                self.odd = Some((odd, on, slow));
+            }
+        }
 
         let at = self.slot(slot::PACKET_LEN);
         match self.target.hook {
@@ -496,18 +514,20 @@ impl<'p> Gen<'p> {
     /// The whole program.
     pub fn program_whole(mut self) -> Result<(Form, Shape), Refusal> {
         let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
+        // Where clones go on.
+        let behind = self.asm.label();
+        self.behind = Some(behind);
         self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
         let steps = self.target.steps.clone();
         // Whether it is known where the packet goes.
         let mut kept = false;
-        // Where clones go on.
-        let (mut ingress, behind) = (true, self.asm.label());
+        let mut ingress = true;
         for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => {
                     if std::mem::take(&mut ingress) {
-                        self.clone_to_egress(GROUP, behind).map_err(|reason| whole("clones", reason))?;
+                        self.clone_to_egress().map_err(|reason| whole("clones", reason))?;
                     }
                     self.pipeline(*pipeline);
                 }
@@ -539,6 +559,10 @@ impl<'p> Gen<'p> {
                             }
                             Operand::Slot(slot::CLONE) if !kept => {
                                 self.make_clone().map_err(|reason| whole("a step", reason))?;
+                                continue;
+                            }
+                            Operand::Slot(slot::CLONE) => {
+                                self.keep_clone().map_err(|reason| whole("a step", reason))?;
                                 continue;
                             }
                             // It is deparsed first.

@@ -16,7 +16,7 @@
 //! digests    ring buffer: the number of a learn list, and a sample
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
 //! programs   array, one for each hook: the program itself, for packets that go round again
-//! mirrors    hash, for tc: mirror session -> port
+//! mirrors    hash, for tc: mirror session -> port, and the session again
 //! profile    hash: member -> word; with a selector also (group, place) -> member, (group, all ones) -> how many, and the first place
 //! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
 //! ```
@@ -89,8 +89,10 @@ pub mod again {
     pub const EPOCH_SHIFT: u32 = 8;
     /// Not 0: a clone was made, at tc (for tests, which make it themselves).
     pub const CLONED: u32 = 3;
+    /// Not 0: a clone of the packet as it leaves egress is to be made when the packet has left.
+    pub const PENDING: u32 = 4;
     /// The fields that go with the packet.
-    pub const KEPT: u32 = 4;
+    pub const KEPT: u32 = 5;
 }
 
 /// Why packets are dropped.
@@ -107,8 +109,12 @@ pub mod drop_reason {
 
 /// Offsets in the value of `config`.
 pub mod config {
-    /// Not 0: every packet goes to user space.
+    /// [`ALL`]: every packet goes to user space. [`MOVING`]: the program stands at both hooks.
     pub const ALL_SLOW: u32 = 0;
+    #[allow(missing_docs)]
+    pub const ALL: u64 = 1;
+    #[allow(missing_docs)]
+    pub const MOVING: u64 = 2;
     /// Nanoseconds of CLOCK_MONOTONIC at which the switch started.
     pub const STARTED_NS: u32 = 8;
     /// Not 0: the time in microseconds, plus 1, that every packet has (tests).
@@ -294,11 +300,18 @@ pub struct AgainShape {
     pub at: u32,
     /// Words of fields that go with a packet, at most.
     pub words: u32,
-    /// Where packets go round: the arrays whose only element is the program itself, at XDP and at tc.
+    /// Where the program calls itself: the arrays whose only element it is, at XDP and at tc.
     pub programs: Option<[usize; 2]>,
     /// Mirror session -> port, at tc, where clones are made.
     pub mirrors: Option<usize>,
+    /// Packets are resubmitted and recirculated.
+    pub rounds: bool,
+    /// At tc, clones of what leaves egress are made: where in the vector its headers are kept for them.
+    pub headers: Option<u32>,
 }
+
+/// In the place of a mirror session's port: it is more than a port.
+pub const NO_PLAIN_SESSION: u32 = u32::MAX;
 
 impl AgainShape {
     /// Where a word of [`again`] lies.
@@ -553,24 +566,38 @@ impl Shape {
         }
     }
 
-    /// With what packets need that go round again, and clones: so many words of fields go along, where there are any.
-    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>) {
+    /// With what packets need that go round again, clones of what came in, and those of what leaves egress: so many words of fields go
+    /// along, where there are any.
+    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>, of_egress: Option<u32>) {
         let mut add = |spec: MapSpec| {
             self.maps.push(spec);
             self.maps.len() - 1
         };
         let programs = rounds
+            .or(of_egress)
             .map(|_| ["programs", "programs.tc"].map(|name| add(map(name, MapKind::ProgArray, 4, 4, 1))));
-        let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
-        let words = rounds.max(clones).unwrap_or(0);
-        self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
+        let mirrors = clones.or(of_egress).map(|_| add(map("mirrors", MapKind::Hash, 4, 8, crate::SESSIONS)));
+        let words = rounds.max(clones).max(of_egress).unwrap_or(0);
+        let at = self.vector_bytes;
         self.vector_bytes += 8 * (again::KEPT + words);
+        let headers = of_egress.map(|_| self.vector_bytes);
+        self.again = Some(AgainShape { at, words, programs, mirrors, rounds: rounds.is_some(), headers });
+        if headers.is_some() {
+            self.vector_bytes += 8 * self.layout.words;
+        }
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
     /// With a context for packets that user space takes in a later round, for which this only says how long they were.
     pub fn add_later(&mut self) {
-        self.again = Some(AgainShape { at: self.vector_bytes, words: 1, programs: None, mirrors: None });
+        self.again = Some(AgainShape {
+            at: self.vector_bytes,
+            words: 1,
+            programs: None,
+            mirrors: None,
+            rounds: false,
+            headers: None,
+        });
         self.vector_bytes += 8 * (again::KEPT + 1);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
