@@ -43,10 +43,10 @@ impl Map {
             attr.inner_map_fd = inner.as_raw_fd() as u32;
         }
         // The kernel finds the lock in the value's type, which it has to be told.
-        let types = if spec.lock { Some(btf::locked_value(spec.value)?) } else { None };
+        let types = if spec.lock { Some(btf::locked_value(spec.key, spec.value)?) } else { None };
         if let Some(types) = &types {
             (attr.btf_fd, attr.btf_key, attr.btf_value) =
-                (types.as_raw_fd() as u32, btf::LOCKED_KEY, btf::LOCKED_VALUE);
+                (types.as_raw_fd() as u32, btf::key_type(spec.key), btf::LOCKED_VALUE);
         }
         // SAFETY: the attributes of BPF_MAP_CREATE, without addresses.
         let fd = unsafe { sys::bpf_fd(sys::MAP_CREATE, &mut attr)? };
@@ -69,9 +69,17 @@ impl Map {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "a key or value of another size than the map's"))
     }
 
+    /// Of calls that know no flags.
+    fn plain_elem(&self, key: &[u8], value: u64) -> sys::MapElem {
+        sys::MapElem { map_fd: self.fd.as_raw_fd() as u32, pad: 0, key: key.as_ptr() as u64, value, flags: 0 }
+    }
+
     fn elem(&self, key: &[u8], value: u64) -> sys::MapElem {
-        let flags = if self.lock { F_LOCK } else { 0 };
-        sys::MapElem { map_fd: self.fd.as_raw_fd() as u32, pad: 0, key: key.as_ptr() as u64, value, flags }
+        sys::MapElem { flags: self.flags(), ..self.plain_elem(key, value) }
+    }
+
+    fn flags(&self) -> u64 {
+        if self.lock { F_LOCK } else { 0 }
     }
 
     /// Sets an element, there already or not.
@@ -101,7 +109,7 @@ impl Map {
             values: values.as_ptr() as u64,
             count: count as u32,
             map_fd: self.fd.as_raw_fd() as u32,
-            elem_flags: 0,
+            elem_flags: self.flags(),
             flags: 0,
         };
         // SAFETY: `count` keys and values of the map's sizes, which live across the call and are only read.
@@ -224,7 +232,7 @@ impl Map {
     /// The kernel's.
     pub fn delete(&self, key: &[u8]) -> io::Result<bool> {
         self.check(key.len(), None)?;
-        let mut attr = self.elem(key, 0);
+        let mut attr = self.plain_elem(key, 0);
         // SAFETY: the key has the map's size and is only read.
         match unsafe { sys::bpf(sys::MAP_DELETE_ELEM, &mut attr) } {
             Ok(_) => Ok(true),
@@ -240,7 +248,7 @@ impl Map {
     pub fn next_key(&self, key: Option<&[u8]>) -> io::Result<Option<Vec<u8>>> {
         self.check(key.map_or(self.key, <[u8]>::len), None)?;
         let mut next = vec![0_u8; self.key];
-        let mut attr = self.elem(key.unwrap_or_default(), next.as_mut_ptr() as u64);
+        let mut attr = self.plain_elem(key.unwrap_or_default(), next.as_mut_ptr() as u64);
         if key.is_none() {
             attr.key = 0;
         }

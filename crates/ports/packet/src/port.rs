@@ -668,6 +668,14 @@ impl Port for PacketPort {
         idle && !self.tx_pending
     }
 
+    fn take_marked(&mut self, mark: u32) -> bool {
+        let done = sys::take_marked(&self.socket, mark).is_ok();
+        if done {
+            self.config.mark = Some(mark);
+        }
+        done
+    }
+
     fn reopen(&mut self) -> Result<(), OpenError> {
         // The old socket first: a fanout group belongs to one interface, and goes with its last member.
         let unbound = sys::socket();

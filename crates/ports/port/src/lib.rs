@@ -112,6 +112,12 @@ pub trait Port {
     fn reopen(&mut self) -> Result<(), OpenError> {
         Ok(())
     }
+
+    /// From here on receives only frames that carry this mark. What has come before is received as ever. False when the port knows no
+    /// marks, and nothing has changed.
+    fn take_marked(&mut self, _mark: u32) -> bool {
+        false
+    }
 }
 
 impl<P: Port + ?Sized> Port for Box<P> {
@@ -144,5 +150,8 @@ impl<P: Port + ?Sized> Port for Box<P> {
     }
     fn reopen(&mut self) -> Result<(), OpenError> {
         (**self).reopen()
+    }
+    fn take_marked(&mut self, mark: u32) -> bool {
+        (**self).take_marked(mark)
     }
 }

@@ -70,6 +70,11 @@ impl Gen<'_> {
         }
         self.asm.jump_nonzero(Reg::R0, no_room);
         self.asm.place(same);
+        if self.clones_of_egress().is_some() {
+            // For a clone the payload begins behind these.
+            self.asm.load(Size::D, Reg::R0, VECTOR, headers);
+            self.asm.store(Size::D, VECTOR, parsed, Reg::R0);
+        }
         self.asm.store_imm(Size::D, VECTOR, out, 0);
         for header in order {
             self.emit_header(header, out)?;

@@ -30,6 +30,10 @@ pub(crate) const VECTOR: Reg = Reg::R9;
 pub(crate) const MIN_DEPTH: u32 = 14;
 /// Bytes of stack below which temporaries begin.
 const STACK_FIRST: i32 = 16;
+/// Where on the stack look-ups count that found memory with another key.
+pub(crate) const TRIES: i16 = -16;
+/// After so many it is as if nothing were found: each time the memory changed hands between two instructions.
+pub(crate) const MOST_TRIES: i32 = 4;
 
 /// What a part of the program needs, or why it cannot be.
 pub(crate) type Made<T = ()> = Result<T, Reason>;
@@ -73,6 +77,12 @@ pub(crate) struct Gen<'p> {
     spilled: i32,
     /// The place that is compiled, for people.
     pub place: String,
+    /// Behind ingress and the traffic manager, where clones go on.
+    pub behind: Option<Label>,
+    /// Where it goes on when a packet that has a clone has left.
+    pub sent: Option<Label>,
+    /// Where it is seen why packets are not as usual, where they go on if it is nothing, and the way to user space.
+    pub odd: Option<(Label, Label, Label)>,
 }
 
 impl<'p> Gen<'p> {
@@ -97,6 +107,9 @@ impl<'p> Gen<'p> {
             drops: Vec::new(),
             spilled: 0,
             place: String::new(),
+            behind: None,
+            sent: None,
+            odd: None,
         }
     }
 
@@ -193,6 +206,39 @@ impl<'p> Gen<'p> {
         self.asm.call(helper::MAP_LOOKUP_ELEM);
     }
 
+    /// `r0 = hash[key]` where so many bytes of key lie at `r9 + at`, or on to `none`. The registers, of r1 to r3, get the value's words:
+    /// they are that key's, though the memory may be another's by now ([`maps::owned`]). Loses r0 to r5 else.
+    pub fn lookup_own(&mut self, map: usize, at: u32, bytes: u32, to: &[Reg], none: Label) {
+        let (again, changed, ours) = (self.asm.label(), self.asm.label(), self.asm.label());
+        self.asm.mov_imm(Reg::R1, 0);
+        self.asm.store(Size::D, Reg::FP, TRIES, Reg::R1);
+        self.asm.place(again);
+        self.lookup(map, at);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
+        for (word, reg) in (maps::OWNER + bytes.next_multiple_of(8)..).step_by(8).zip(to) {
+            self.asm.load(Size::D, *reg, Reg::R0, word as i16);
+        }
+        // The words first: who writes another element writes its key before them.
+        let mut done = 0;
+        while done < bytes {
+            let (left, here) = (bytes - done, at + done);
+            let fits = |size: &Size| size.bytes() <= left && here.is_multiple_of(size.bytes());
+            let size = [Size::D, Size::W, Size::H, Size::B].into_iter().find(fits).unwrap_or(Size::B);
+            self.asm.load(size, Reg::R4, VECTOR, here as i16);
+            self.asm.load(size, Reg::R5, Reg::R0, (maps::OWNER + done) as i16);
+            self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R4, Reg::R5, changed);
+            done += size.bytes();
+        }
+        self.asm.jump(ours);
+        self.asm.place(changed);
+        self.asm.load(Size::D, Reg::R1, Reg::FP, TRIES);
+        self.asm.jump_if_imm(Bits::B64, Cond::Ge, Reg::R1, MOST_TRIES, none);
+        self.asm.add_imm(Reg::R1, 1);
+        self.asm.store(Size::D, Reg::FP, TRIES, Reg::R1);
+        self.asm.jump(again);
+        self.asm.place(ours);
+    }
+
     /// `r0 = array[index]` where the index is a register's low 32 bits.
     pub fn lookup_index(&mut self, map: usize, index: Reg) {
         self.asm.store(Size::W, Reg::FP, -4, index);
@@ -278,13 +324,22 @@ impl<'p> Gen<'p> {
         let (again, ready) = (self.asm.label(), self.asm.label());
         self.jump_if_again(again);
         self.first_round();
+        self.is_for_controller();
         self.is_clone();
         self.blank();
         self.asm.map_value(Reg::R7, fixed::CONFIG as i32, 0);
         self.asm.load(Size::D, Reg::R1, Reg::R7, config::ALL_SLOW as i16);
         self.place = "every packet".to_owned();
         let slow = self.slow(Reason::Overflow);
-        self.asm.jump_nonzero(Reg::R1, slow);
+        match self.is_tc() {
+            false => self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, config::ALL as i32, slow),
+            true => {
+                let (odd, on) = (self.asm.label(), self.asm.label());
+                self.asm.jump_nonzero(Reg::R1, odd);
+                self.asm.place(on);
+                self.odd = Some((odd, on, slow));
+            }
+        }
 
         let at = self.slot(slot::PACKET_LEN);
         match self.target.hook {
@@ -459,18 +514,20 @@ impl<'p> Gen<'p> {
     /// The whole program.
     pub fn program_whole(mut self) -> Result<(Form, Shape), Refusal> {
         let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
+        // Where clones go on.
+        let behind = self.asm.label();
+        self.behind = Some(behind);
         self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
         let steps = self.target.steps.clone();
         // Whether it is known where the packet goes.
         let mut kept = false;
-        // Where clones go on.
-        let (mut ingress, behind) = (true, self.asm.label());
+        let mut ingress = true;
         for (at, step) in steps.iter().enumerate() {
             match step {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => {
                     if std::mem::take(&mut ingress) {
-                        self.clone_to_egress(GROUP, behind).map_err(|reason| whole("clones", reason))?;
+                        self.clone_to_egress().map_err(|reason| whole("clones", reason))?;
                     }
                     self.pipeline(*pipeline);
                 }
@@ -502,6 +559,10 @@ impl<'p> Gen<'p> {
                             }
                             Operand::Slot(slot::CLONE) if !kept => {
                                 self.make_clone().map_err(|reason| whole("a step", reason))?;
+                                continue;
+                            }
+                            Operand::Slot(slot::CLONE) => {
+                                self.keep_clone().map_err(|reason| whole("a step", reason))?;
                                 continue;
                             }
                             // It is deparsed first.

@@ -73,6 +73,8 @@ pub struct Target {
     pub replica: Option<(FieldId, u64)>,
     /// The type of a clone of what came in.
     pub cloned: u64,
+    /// The type of a clone of what leaves egress.
+    pub cloned_of_egress: u64,
     /// The type of a packet that was resubmitted.
     pub resubmitted: u64,
     /// The type of one that was recirculated.
@@ -223,6 +225,9 @@ pub struct Form {
 /// The mark of packets that go to user space from tc: they come in again at their interface, where the switch's socket takes those alone.
 pub const SLOW_MARK: u32 = 0x6277_6b31;
 
+/// The mark of copies for the controller that come in again, as their packets have clones.
+pub const CONTROLLER_MARK: u32 = 0x6277_6b32;
+
 /// The mark of clones that come in again at tc; with a session's number in its low bits.
 pub const CLONE_MARK: u32 = 0x6278_0000;
 
@@ -241,19 +246,27 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         return Err(Refusal::Target("programs that look at their queues run in user space"));
     }
     let between = target.between();
-    let mut shape = maps::Shape::of(program);
     let made = copies::made_here(program, target);
-    if made.is_some() {
-        shape.add_groups();
-    }
-    let (rounds, clones) =
-        (recirculate::words(program, &shape.layout), clones::words(program, &shape.layout));
-    if rounds.is_some() || clones.is_some() {
-        shape.add_rounds(rounds, clones);
-    }
-    if between.is_some() {
-        shape.add_later();
-    }
+    let layout = maps::Shape::of(program).layout;
+    let (rounds, clones) = (recirculate::words(program, &layout), clones::words(program, &layout));
+    let shape_with = |of_egress: Option<u32>| {
+        let mut shape = maps::Shape::of(program);
+        if made.is_some() {
+            shape.add_groups();
+        }
+        if rounds.is_some() || clones.is_some() || of_egress.is_some() {
+            shape.add_rounds(rounds, clones, of_egress);
+        }
+        if between.is_some() {
+            shape.add_later();
+        }
+        shape
+    };
+    // One kind of clones alone: both would have their context in the same place.
+    let of_egress = clones::words_of_egress(program, &layout);
+    let of_egress = of_egress.filter(|_| clones.is_none() && between.is_none());
+    let of_egress = of_egress.filter(|_| clones_may_stay(program, target, shape_with(of_egress)));
+    let mut shape = shape_with(of_egress);
     if shape.vector_bytes > maps::MAX_VECTOR {
         return Err(Refusal::TooLarge(format!(
             "a packet header vector of {} bytes: more than {} are out of an instruction's reach",
@@ -291,7 +304,7 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         Err(refusal) => (Err(refusal), shape),
     };
     let (multicasts, not_back) = (made.is_some(), made == Some(copies::Copies::NotBack));
-    let (rounds, clones) = (rounds.is_some(), clones.is_some() && tc.is_ok());
+    let (rounds, clones) = (rounds.is_some(), (clones.is_some() || of_egress.is_some()) && tc.is_ok());
     let at_xdp = |path: &SlowPath| form.slow.iter().any(|known| known.reason == path.reason);
     let of_tc = tc.as_ref().map_or(&[][..], |form| &form.slow);
     let clones_alone = clones && of_tc.iter().all(|path| !path.reason.is_of_the_program() || at_xdp(path));
@@ -308,6 +321,19 @@ pub fn compile(program: &Program, target: &Target) -> Result<Compiled, Refusal> 
         registers,
         tc,
     })
+}
+
+/// Whether nothing that a clone of what leaves egress meets at tc is for user space.
+fn clones_may_stay(program: &Program, target: &Target, mut shape: maps::Shape) -> bool {
+    let Some((_, egress)) = clones::ingress_and_egress(target) else { return false };
+    if shape.vector_bytes > maps::MAX_VECTOR {
+        return false;
+    }
+    let target = Target { hook: Hook::Tc, ..target.clone() };
+    // Where packets to clone leave XDP, user space has the registers.
+    let plan = cuts::plan(program, &target, &mut shape, program.registers.is_empty());
+    let in_egress = plan.nodes.keys().map(|key| key.0).chain(plan.cuts.keys().map(|key| key.0));
+    plan.deparser.is_none() && plan.whole.is_none() && !in_egress.into_iter().any(|at| at == egress)
 }
 
 fn compile_tc(

@@ -16,7 +16,7 @@
 //! digests    ring buffer: the number of a learn list, and a sample
 //! broadcast  multicast group -> device map of its interfaces, for XDP; copies: the same as a list, for tc
 //! programs   array, one for each hook: the program itself, for packets that go round again
-//! mirrors    hash, for tc: mirror session -> port
+//! mirrors    hash, for tc: mirror session -> port, and the session again
 //! profile    hash: member -> word; with a selector also (group, place) -> member, (group, all ones) -> how many, and the first place
 //! set V      for each mask that a transition looks at it by: a hash of its values' words under that mask
 //! ```
@@ -24,6 +24,12 @@
 //! handle plus 1 in its high half; then the arguments as [`barewire_p4::key::arg_words`] lays them out. What finds a record holds one
 //! *word*: of records without arguments the record itself, of others its place in `records`. A record that packets may find is never
 //! written: a changed entry gets another place, and then another word. So a packet sees an entry as it was or as it is, whole.
+//!
+//! A look-up in a hash gives an address, and the kernel gives the memory there to the next element that is written as soon as this one
+//! goes, or is set anew. So the values of tables' hashes, of members and of groups have their own key before their words: whoever reads
+//! those and then finds another key looks again ([`owned`]). And they begin with a lock: with it the kernel changes an element where it is.
+//! Otherwise a packet that looks for one while it is set anew may even find none. Programs need not take it: of a word only one half
+//! changes.
 
 use barewire_ebpf::{MapKind, MapSpec};
 use barewire_p4::ir::{
@@ -83,8 +89,10 @@ pub mod recirculate {
     pub const EPOCH_SHIFT: u32 = 8;
     /// Not 0: a clone was made, at tc (for tests, which make it themselves).
     pub const CLONED: u32 = 3;
+    /// Not 0: a clone of the packet as it leaves egress is to be made when the packet has left.
+    pub const PENDING: u32 = 4;
     /// The fields that go with the packet.
-    pub const KEPT: u32 = 4;
+    pub const KEPT: u32 = 5;
 }
 
 /// Why packets are dropped.
@@ -101,8 +109,12 @@ pub mod drop_reason {
 
 /// Offsets in the value of `config`.
 pub mod config {
-    /// Not 0: every packet goes to user space.
+    /// [`ALL`]: every packet goes to user space. [`MOVING`]: the program stands at both hooks.
     pub const ALL_SLOW: u32 = 0;
+    #[allow(missing_docs)]
+    pub const ALL: u64 = 1;
+    #[allow(missing_docs)]
+    pub const MOVING: u64 = 2;
     /// Nanoseconds of CLOCK_MONOTONIC at which the switch started.
     pub const STARTED_NS: u32 = 8;
     /// Not 0: the time in microseconds, plus 1, that every packet has (tests).
@@ -113,10 +125,27 @@ pub mod config {
     pub const CPU_PORT: u32 = 32;
     /// Sixteen bytes that nobody else knows, for what goes there.
     pub const TAG: u32 = 40;
-    /// The number of this program among those of the switch, shifted to where it stands in a context ([`super::again::EPOCH_SHIFT`]).
+    /// The number of this program among those of the switch, shifted to where it stands in a context ([`super::recirculate::EPOCH_SHIFT`]).
     pub const EPOCH: u32 = 56;
     /// Bytes of the value.
     pub const LEN: u32 = 64;
+}
+
+/// Where in the value of a hash whose elements say whose they are the key is, padded to words; the value's own words follow.
+pub const OWNER: u32 = 8;
+
+/// Bytes of such a value.
+pub const fn owned_len(key: u32, value: u32) -> u32 {
+    OWNER + key.next_multiple_of(8) + value
+}
+
+/// Such a value.
+pub fn owned(key: &[u8], words: &[u64]) -> Vec<u8> {
+    let mut value = vec![0; OWNER as usize];
+    value.extend(key);
+    value.resize(OWNER as usize + key.len().next_multiple_of(8), 0);
+    value.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+    value
 }
 
 /// Offsets in the values of `targets`.
@@ -267,18 +296,25 @@ impl SetShape {
 /// What packets that go round again need, and clones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgainShape {
-    /// Where [`again`] lies in the vector.
+    /// Where [`recirculate`] lies in the vector.
     pub at: u32,
     /// Words of fields that go with a packet, at most.
     pub words: u32,
-    /// Where packets go round: the arrays whose only element is the program itself, at XDP and at tc.
+    /// Where the program calls itself: the arrays whose only element it is, at XDP and at tc.
     pub programs: Option<[usize; 2]>,
     /// Mirror session -> port, at tc, where clones are made.
     pub mirrors: Option<usize>,
+    /// Packets are resubmitted and recirculated.
+    pub rounds: bool,
+    /// At tc, clones of what leaves egress are made: where in the vector its headers are kept for them.
+    pub headers: Option<u32>,
 }
 
+/// In the place of a mirror session's port: it is more than a port.
+pub const NO_PLAIN_SESSION: u32 = u32::MAX;
+
 impl AgainShape {
-    /// Where a word of [`again`] lies.
+    /// Where a word of [`recirculate`] lies.
     pub fn word(&self, word: u32) -> i16 {
         (self.at + 8 * word) as i16
     }
@@ -394,6 +430,11 @@ fn map(name: &str, kind: MapKind, key: u32, value: u32, entries: u32) -> MapSpec
     }
 }
 
+/// A hash whose elements say whose they are ([`owned`]).
+fn owned_map(name: &str, key: u32, value: u32, entries: u32) -> MapSpec {
+    MapSpec { lock: true, ..map(name, MapKind::Hash, key, owned_len(key, value), entries) }
+}
+
 fn array(name: &str, value: u32, entries: u32) -> MapSpec {
     map(name, MapKind::Array, 4, value, entries.max(1))
 }
@@ -457,11 +498,12 @@ impl Shape {
         let (mut members, mut groups) = (Vec::new(), Vec::new());
         for (at, profile) in program.profiles.iter().enumerate() {
             let record_words = of_profile(at);
-            let map_of = add(map(&profile.name, MapKind::Hash, 4, 8, entries_of(profile.max_size)));
+            let entries = entries_of(profile.max_size);
+            let map_of = add(owned_map(&profile.name, 4, 8, entries));
             members.push(MemberShape { map: map_of, record_words, records: records_of(record_words) });
             let name = format!("{}.g", profile.name.rsplit('.').next().unwrap_or(&profile.name));
             let places = profile.selector.as_ref();
-            groups.push(places.map(|_| add(map(&name, MapKind::Hash, 8, 8, MAX_GROUP_PLACES))));
+            groups.push(places.map(|_| add(owned_map(&name, 8, 8, MAX_GROUP_PLACES))));
         }
         let mut tables = Vec::new();
         for (at, table) in program.tables.iter().enumerate() {
@@ -524,24 +566,38 @@ impl Shape {
         }
     }
 
-    /// With what packets need that go round again, and clones: so many words of fields go along, where there are any.
-    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>) {
+    /// With what packets need that go round again, clones of what came in, and those of what leaves egress: so many words of fields go
+    /// along, where there are any.
+    pub fn add_rounds(&mut self, rounds: Option<u32>, clones: Option<u32>, of_egress: Option<u32>) {
         let mut add = |spec: MapSpec| {
             self.maps.push(spec);
             self.maps.len() - 1
         };
         let programs = rounds
+            .or(of_egress)
             .map(|_| ["programs", "programs.tc"].map(|name| add(map(name, MapKind::ProgArray, 4, 4, 1))));
-        let mirrors = clones.map(|_| add(map("mirrors", MapKind::Hash, 4, 4, crate::SESSIONS)));
-        let words = rounds.max(clones).unwrap_or(0);
-        self.again = Some(AgainShape { at: self.vector_bytes, words, programs, mirrors });
+        let mirrors = clones.or(of_egress).map(|_| add(map("mirrors", MapKind::Hash, 4, 8, crate::SESSIONS)));
+        let words = rounds.max(clones).max(of_egress).unwrap_or(0);
+        let at = self.vector_bytes;
         self.vector_bytes += 8 * (recirculate::KEPT + words);
+        let headers = of_egress.map(|_| self.vector_bytes);
+        self.again = Some(AgainShape { at, words, programs, mirrors, rounds: rounds.is_some(), headers });
+        if headers.is_some() {
+            self.vector_bytes += 8 * self.layout.words;
+        }
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
 
     /// With a context for packets that user space takes in a later round, for which this only says how long they were.
     pub fn add_later(&mut self) {
-        self.again = Some(AgainShape { at: self.vector_bytes, words: 1, programs: None, mirrors: None });
+        self.again = Some(AgainShape {
+            at: self.vector_bytes,
+            words: 1,
+            programs: None,
+            mirrors: None,
+            rounds: false,
+            headers: None,
+        });
         self.vector_bytes += 8 * (recirculate::KEPT + 1);
         self.maps[fixed::VECTOR].value = self.vector_bytes;
     }
@@ -600,7 +656,7 @@ fn table_shape(
     let key = KeyLayout::of(table);
     let entries = entries_of(table.max_size);
     let name = |suffix: &str| format!("{}{suffix}", table.name.rsplit('.').next().unwrap_or(&table.name));
-    let mut spec = |suffix: &str, kind, key: u32, value: u32, entries| {
+    let spec = |add: &mut dyn FnMut(MapSpec) -> usize, suffix: &str, kind, key: u32, value: u32, entries| {
         add(map(&name(suffix), kind, key, value, entries))
     };
     let mut shape = TableShape {
@@ -619,25 +675,25 @@ fn table_shape(
     if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
         match table.kind {
             TableKind::Exact => {
-                shape.entries = Some(spec("", MapKind::Hash, shape.key.bytes, 8, entries));
+                shape.entries = Some(add(owned_map(&name(""), shape.key.bytes, 8, entries)));
             }
             TableKind::Lpm => {
                 shape.prefix = table.key.iter().position(|field| field.kind == MatchKind::Lpm);
                 // Kernels before 6.13 want room for a node more when one is changed.
-                shape.entries = Some(spec("", MapKind::LpmTrie, 4 + shape.key.bytes, 8, entries + 1));
+                shape.entries = Some(spec(add, "", MapKind::LpmTrie, 4 + shape.key.bytes, 8, entries + 1));
             }
             TableKind::Ternary | TableKind::Range => {
                 let (bytes, many) = (shape.key.bytes, entries.saturating_mul(4).min(MAX_ENTRIES));
-                shape.masks = Some(spec(".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
-                shape.entries = Some(spec("", MapKind::Hash, 4 + bytes, 16, many));
+                shape.masks = Some(spec(add, ".m", MapKind::Array, 4, mask_bytes(bytes), MAX_MASKS));
+                shape.entries = Some(add(owned_map(&name(""), 4 + bytes, 16, many)));
             }
         }
     }
     if table.counter.is_some() {
-        shape.direct = Some(spec(".c", MapKind::Array, 4, 16, entries + 1));
+        shape.direct = Some(spec(add, ".c", MapKind::Array, 4, 16, entries + 1));
     }
     if table.support_timeout && !table.key.is_empty() {
-        shape.hits = Some(spec(".t", MapKind::Array, 4, 8, entries + 1));
+        shape.hits = Some(spec(add, ".t", MapKind::Array, 4, 8, entries + 1));
     }
     shape
 }

@@ -89,6 +89,10 @@ pub struct Mirror {
     gave_up: bool,
     /// A multicast group has copies that are not made here.
     slow_copies: bool,
+    /// A mirror session is more than a port.
+    slow_sessions: bool,
+    /// The program stands at both hooks.
+    moving: bool,
 }
 
 fn word32(value: u32) -> Vec<u8> {
@@ -144,6 +148,8 @@ impl Mirror {
             config: [0; (config::LEN / 8) as usize],
             gave_up: false,
             slow_copies: false,
+            slow_sessions: false,
+            moving: false,
         }
     }
 
@@ -161,6 +167,7 @@ impl Mirror {
     pub fn is_full(&self) -> bool {
         self.gave_up
             || self.slow_copies
+            || self.slow_sessions
             || self.tables.iter().any(TableMirror::is_full)
             || self.profiles.iter().any(ProfileMirror::is_full)
     }
@@ -194,10 +201,25 @@ impl Mirror {
         self.write_config(out);
     }
 
-    /// Say to which port a mirror session's clones go; none for one that is more than a port, or is not there.
+    /// Say to which port a mirror session's clones go ([`crate::maps::NO_PLAIN_SESSION`]: it is more than a port); none for one that is not there.
     pub fn set_session(&mut self, session: u32, port: Option<u32>, out: &mut Vec<MapOp>) {
         let Some(map) = self.shape.again.and_then(|again| again.mirrors) else { return };
-        out.push(MapOp { map, key: word32(session), value: port.map(word32) });
+        // The session beside its port: who reads it knows whose it is.
+        let value = port.map(|port| (u64::from(session) << 32 | u64::from(port)).to_ne_bytes().to_vec());
+        out.push(MapOp { map, key: word32(session), value });
+    }
+
+    /// Whether the program stands at both hooks: then what XDP has worked on is not taken for a packet at tc.
+    pub fn set_moving(&mut self, is: bool, out: &mut Vec<MapOp>) {
+        self.moving = is;
+        self.set_full(out);
+    }
+
+    /// Whether a mirror session is more than a port, at a hook where clones of what leaves egress are made: while one is, every packet goes
+    /// to user space.
+    pub fn set_slow_sessions(&mut self, are: bool, out: &mut Vec<MapOp>) {
+        self.slow_sessions = are;
+        self.set_full(out);
     }
 
     /// Say which of the switch's programs this is, for packets that user space takes in a later round.
@@ -218,7 +240,11 @@ impl Mirror {
     }
 
     fn set_full(&mut self, out: &mut Vec<MapOp>) {
-        let full = u64::from(self.is_full());
+        let full = match (self.is_full(), self.moving) {
+            (true, _) => config::ALL,
+            (false, true) => config::MOVING,
+            (false, false) => 0,
+        };
         if self.config[(config::ALL_SLOW / 8) as usize] != full {
             self.config[(config::ALL_SLOW / 8) as usize] = full;
             self.write_config(out);

@@ -3,7 +3,7 @@
 use crate::copies::Copies;
 use crate::r#gen::{CTX, Gen, MIN_DEPTH, TEMP2, VECTOR};
 use crate::maps::{self, TAG_LEN, config, drop_reason, fixed, targets, verdict};
-use crate::{Reason, SLOW_MARK};
+use crate::{CONTROLLER_MARK, Reason, SLOW_MARK};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size, helper};
 use barewire_p4::phv::slot;
 
@@ -50,6 +50,24 @@ impl Gen<'_> {
         self.asm.add_imm(Reg::R2, -1);
         self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, TEMP2, other);
         self.say(verdict::CONTROLLER, TEMP2);
+        if self.clones_of_egress().is_some() {
+            // What stands before a packet for the controller cannot be taken away again. So a copy comes in again, and gets it there.
+            let (copy, alone) = (self.asm.label(), self.asm.label());
+            self.jump_if_pending(copy);
+            self.asm.jump(alone);
+            self.asm.place(copy);
+            let sent = self.sent_as_copy();
+            self.asm.load(Size::W, Reg::R8, CTX, helper::skb::MARK);
+            self.asm.mov_imm(Reg::R1, CONTROLLER_MARK as i32);
+            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+            self.asm.mov(Reg::R1, CTX);
+            self.asm.load(Size::W, Reg::R2, CTX, helper::skb::IFINDEX);
+            self.asm.mov_imm(Reg::R3, helper::skb::F_INGRESS);
+            self.asm.call(helper::CLONE_REDIRECT);
+            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R8);
+            self.asm.jump(sent);
+            self.asm.place(alone);
+        }
         self.tell_controller();
         self.asm.place(other);
         let no_port = self.dropped(drop_reason::NO_PORT);
@@ -76,6 +94,19 @@ impl Gen<'_> {
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R8, 0, no_port);
         self.asm.load(Size::W, Reg::R7, Reg::R0, targets::PEER as i16);
         self.account(0);
+        if self.clones_of_egress().is_some() {
+            let (copy, alone) = (self.asm.label(), self.asm.label());
+            self.jump_if_pending(copy);
+            self.asm.jump(alone);
+            self.asm.place(copy);
+            let sent = self.sent_as_copy();
+            self.asm.mov(Reg::R1, CTX);
+            self.asm.mov(Reg::R2, Reg::R8);
+            self.asm.mov_imm(Reg::R3, 0);
+            self.asm.call(helper::CLONE_REDIRECT);
+            self.asm.jump(sent);
+            self.asm.place(alone);
+        }
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R7, 0, out);
         // Straight to the other end only what that takes as if it had come by wire: for one host, of the same EtherType, with its
         // headers where they were.
@@ -103,6 +134,31 @@ impl Gen<'_> {
         self.asm.exit();
         self.asm.place(out);
         self.redirect(Reg::R8, 0);
+    }
+
+    /// Where it goes on when a packet that has a clone was sent as a copy; tests go there without. Loses r1.
+    fn sent_as_copy(&mut self) -> Label {
+        let sent = match self.sent {
+            Some(sent) => sent,
+            None => *self.sent.insert(self.asm.label()),
+        };
+        self.asm.map_value(Reg::R1, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R1, Reg::R1, config::FIXED_NOW_US as i16);
+        self.asm.jump_nonzero(Reg::R1, sent);
+        sent
+    }
+
+    /// A copy that came in again for the controller. Loses r1 to r5.
+    pub fn is_for_controller(&mut self) {
+        if self.clones_of_egress().is_none() {
+            return;
+        }
+        let other = self.asm.label();
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::MARK);
+        self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R1, CONTROLLER_MARK as i32, other);
+        self.put_tag(0);
+        self.come_up();
+        self.asm.place(other);
     }
 
     /// Out of an interface, or into it, whose index is in a register.
@@ -209,10 +265,21 @@ impl Gen<'_> {
                 self.asm.store_imm(Size::D, VECTOR, result + 8, reason as i32);
             }
             self.account(2 + reason as u32);
+            if self.clones_of_egress().is_some() {
+                let sent = match self.sent {
+                    Some(sent) => sent,
+                    None => *self.sent.insert(self.asm.label()),
+                };
+                self.jump_if_pending(sent);
+            }
             let verdict = if self.is_tc() { helper::skb::SHOT } else { helper::xdp::DROP };
             self.asm.mov_imm(Reg::R0, verdict);
             self.asm.exit();
         }
+        if let Some(sent) = self.sent {
+            self.call_for_clone(sent);
+        }
+        self.while_moving();
         let user = self.asm.label();
         let slow = self.slow.clone();
         for (at, (path, label)) in slow.iter().enumerate() {
@@ -233,6 +300,35 @@ impl Gen<'_> {
         self.come_up();
     }
 
+    /// At tc, while the program stands at XDP as well: what that one has worked on already is on its way up, and no packet. The configuration
+    /// is in r7.
+    fn while_moving(&mut self) {
+        let Some((odd, on, slow)) = self.odd else { return };
+        self.asm.place(odd);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, config::ALL as i32, slow);
+        self.asm.load(Size::W, Reg::R1, CTX, helper::skb::DATA);
+        self.asm.load(Size::W, Reg::R2, CTX, helper::skb::DATA_END);
+        self.asm.mov(Reg::R3, Reg::R1);
+        self.asm.add_imm(Reg::R3, TAG_LEN as i32);
+        self.asm.jump_if(Bits::B64, Cond::Gt, Reg::R3, Reg::R2, on);
+        for word in 0..2 {
+            self.asm.load(Size::D, Reg::R2, Reg::R1, (maps::TAG_SECRET + 8 * word) as i16);
+            self.asm.load(Size::D, Reg::R3, Reg::R7, (config::TAG + 8 * word) as i16);
+            self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, Reg::R3, on);
+        }
+        self.asm.load(Size::H, Reg::R2, Reg::R1, 12);
+        self.asm.jump_if_imm(
+            Bits::B64,
+            Cond::Ne,
+            Reg::R2,
+            i32::from(u16::from_ne_bytes(crate::TAG_TYPE)),
+            on,
+        );
+        self.asm.load(Size::D, Reg::R2, Reg::R1, 0);
+        self.asm.jump_nonzero(Reg::R2, on);
+        self.come_up();
+    }
+
     /// On to the interface's socket of the switch.
     pub fn come_up(&mut self) {
         if self.is_tc() {
@@ -248,9 +344,9 @@ impl Gen<'_> {
 }
 
 /// Where a list of copies is on the stack: no expression is being computed any more.
-const LIST: i16 = -272;
+const LIST: i16 = -280;
 // Above it: the key of a lookup.
-const _: () = assert!(LIST + maps::COPIES_LEN as i16 <= -4 && LIST % 8 == 0);
+const _: () = assert!(LIST + maps::COPIES_LEN as i16 <= crate::r#gen::TRIES && LIST % 8 == 0);
 
 /// What stands before a packet for the controller.
 pub fn tag(secret: [u8; 16]) -> [u8; TAG_LEN as usize] {

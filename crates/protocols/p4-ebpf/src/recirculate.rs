@@ -21,6 +21,8 @@ pub enum Kind {
     Recirculate,
     /// Not itself: a clone of what came in, which goes through egress.
     Clone,
+    /// A clone of what left egress, which goes through it once more. None of them goes to user space.
+    CloneOfEgress,
 }
 
 impl Kind {
@@ -28,7 +30,7 @@ impl Kind {
         match self {
             Kind::Resubmit => slot::RESUBMIT,
             Kind::Recirculate => slot::RECIRCULATE,
-            Kind::Clone => slot::CLONE,
+            Kind::Clone | Kind::CloneOfEgress => slot::CLONE,
         }
     }
 
@@ -38,6 +40,7 @@ impl Kind {
             Kind::Resubmit => 1,
             Kind::Recirculate => 2,
             Kind::Clone => 3,
+            Kind::CloneOfEgress => 4,
         }
     }
 
@@ -106,12 +109,12 @@ pub(crate) fn words(program: &Program, layout: &Layout) -> Option<u32> {
 impl Gen<'_> {
     /// Whether packets go round again here, and the array of programs.
     fn rounds(&self) -> Option<(AgainShape, usize)> {
-        let shape = self.shape.again?;
+        let shape = self.shape.again.filter(|shape| shape.rounds)?;
         let [at_xdp, at_tc] = shape.programs?;
         match self.is_tc() {
             false => Some((shape, at_xdp)),
-            // A clone in a later round would have its context in the place of the packet's.
-            true => shape.mirrors.is_none().then_some((shape, at_tc)),
+            // A clone of what came in, in a later round, would have its context in the place of the packet's.
+            true => (shape.mirrors.is_none() || shape.headers.is_some()).then_some((shape, at_tc)),
         }
     }
 
@@ -241,18 +244,37 @@ impl Gen<'_> {
 
     /// Whether it is a new packet that comes, or goes there. Loses r1.
     pub fn jump_if_again(&mut self, to: Label) {
-        let Some((shape, _)) = self.rounds() else { return };
+        let of_egress = self.clones_of_egress();
+        let Some(shape) = self.rounds().map(|(shape, _)| shape).or(of_egress) else { return };
         self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::MARK));
         self.asm.jump_nonzero(Reg::R1, to);
         self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::ROUND), 0);
+        if of_egress.is_some() {
+            self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::PENDING), 0);
+        }
     }
 
     /// What a later round begins with.
     pub fn begin_again(&mut self, ready: Label, here: Label) -> Made {
-        let Some((shape, _)) = self.rounds() else { return Ok(()) };
+        let (rounds, of_egress) = (self.rounds().map(|(shape, _)| shape), self.clones_of_egress());
+        let Some(shape) = rounds.or(of_egress) else { return Ok(()) };
         self.asm.jump(ready);
         self.asm.place(here);
         self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::MARK), 0);
+        if of_egress.is_some() {
+            let other = self.asm.label();
+            if rounds.is_some() {
+                self.asm.load(Size::W, Reg::R0, VECTOR, shape.word(recirculate::HEAD) + 4);
+                let number = Kind::CloneOfEgress.number() as i32;
+                self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, number, other);
+            }
+            self.begin_clone_of_egress(shape)?;
+            self.asm.place(other);
+        }
+        if rounds.is_none() {
+            self.asm.place(ready);
+            return Ok(());
+        }
         self.blank();
         let len = self.slot(slot::PACKET_LEN);
         if self.is_tc() {

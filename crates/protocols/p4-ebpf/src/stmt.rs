@@ -179,7 +179,7 @@ impl Gen<'_> {
             }
             Stmt::Digest { list } => self.digest(*list),
             Stmt::CloneIngress { session, fields } => self.ask_clone(session, *fields),
-            Stmt::CloneEgress { .. } => Err(Reason::No("clones of what leaves egress")),
+            Stmt::CloneEgress { session, fields } => self.ask_clone_of_egress(session, *fields),
             Stmt::Resubmit { fields } => self.ask_again(Kind::Resubmit, *fields),
             Stmt::Recirculate { fields } => self.ask_again(Kind::Recirculate, *fields),
             Stmt::Log { .. } => Err(Reason::No("log messages")),

@@ -131,7 +131,13 @@ impl Gen<'_> {
             return Err(Reason::No("a table without a map"));
         };
         self.key(table)?;
-        if matches!(kind, TableKind::Exact | TableKind::Lpm) {
+        let bytes = shape.key.bytes;
+        if kind == TableKind::Exact {
+            self.lookup_own(entries, key_at, bytes, &[Reg::R1], miss);
+            self.record(shape.records, miss);
+            return Ok(());
+        }
+        if kind == TableKind::Lpm {
             self.lookup(entries, key_at);
             self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
             self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
@@ -142,8 +148,8 @@ impl Gen<'_> {
         let (best, word_at) = (self.scratch(BEST), self.scratch(BEST_WORD));
         // The mask's number stands right before the masked key, which begins at a word.
         let masked = key_at + MAX_KEY + 16;
-        let chunks = shape.key.bytes.div_ceil(8);
-        for byte in shape.key.bytes..8 * chunks {
+        let chunks = bytes.div_ceil(8);
+        for byte in bytes..8 * chunks {
             self.asm.store_imm(Size::B, VECTOR, (key_at + byte) as i16, 0);
         }
         self.asm.store_imm(Size::D, VECTOR, best, -1);
@@ -166,10 +172,7 @@ impl Gen<'_> {
             self.asm.alu(Alu::And, Reg::R1, Reg::R2);
             self.asm.store(Size::D, VECTOR, (masked + 8 * chunk) as i16, Reg::R1);
         }
-        self.lookup(entries, masked - 4);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, next);
-        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
-        self.asm.load(Size::D, Reg::R3, Reg::R0, 8);
+        self.lookup_own(entries, masked - 4, 4 + bytes, &[Reg::R1, Reg::R3], next);
         self.asm.load(Size::D, Reg::R2, VECTOR, best);
         self.asm.jump_if(Bits::B64, Cond::Ge, Reg::R1, Reg::R2, next);
         self.asm.store(Size::D, VECTOR, best, Reg::R1);
@@ -234,9 +237,9 @@ impl Gen<'_> {
                 self.member_of_group(groups, profile, none)?;
             }
             self.asm.alu_imm(Alu::And, Reg::R1, (GROUP - 1) as i32);
-            self.lookup_index(members.map, Reg::R1);
-            self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-            self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+            let place = self.scratch(PLACE);
+            self.asm.store(Size::W, VECTOR, place, Reg::R1);
+            self.lookup_own(members.map, place as u32, 4, &[Reg::R1], none);
             self.record(members.records, none);
             self.asm.place(plain);
         }
@@ -276,10 +279,8 @@ impl Gen<'_> {
         self.selector_hash(profile)?;
         self.asm.store(Size::D, VECTOR, hash, Reg::R0);
         self.asm.store_imm(Size::W, VECTOR, place + 4, GROUP_LEN as i32);
-        self.lookup(groups, place as u32);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
         // How many there are and where the first one is, at once.
-        self.asm.load(Size::D, Reg::R3, Reg::R0, 0);
+        self.lookup_own(groups, place as u32, 8, &[Reg::R3], none);
         self.asm.alu32(Alu::Mov, Reg::R2, Reg::R3);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R2, 0, none);
         self.asm.alu_imm(Alu::Rsh, Reg::R3, 32);
@@ -287,9 +288,7 @@ impl Gen<'_> {
         self.asm.alu(Alu::Mod, Reg::R1, Reg::R2);
         self.asm.alu(Alu::Add, Reg::R1, Reg::R3);
         self.asm.store(Size::W, VECTOR, place + 4, Reg::R1);
-        self.lookup(groups, place as u32);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
-        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        self.lookup_own(groups, place as u32, 8, &[Reg::R1], none);
         self.asm.place(single);
         Ok(())
     }

@@ -181,6 +181,12 @@ impl Harness {
                 self.plane.end_slow();
                 Some(self.settle(now, rounds))
             }
+            Ran::Followed { packet: original, clone } => {
+                let (mut sent, settled) = self.take(*original, now, port, packet, rounds)?;
+                let (more, too) = self.take(*clone, now, port, packet, rounds)?;
+                sent.extend(more);
+                Some((sent, settled && too))
+            }
             Ran::Cloned { clone, packet: original } => {
                 // As in user space, where the clone is the first in line.
                 let (mut sent, settled) = self.take(*clone, now, port, packet, rounds)?;

@@ -14,7 +14,7 @@ use crate::store::StateWrite;
 use attach::{Attached, Place};
 pub use attach::{HookChoice, may_stand_at};
 use barewire_base::DropReason;
-use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, Verified};
+use barewire_bpf::{Kind, LoadError, Map, Program, RingReader, TestRun, Verified};
 use barewire_ebpf::{Asm, Insn, MapSpec, Reg, bind_maps, code};
 use barewire_p4::ir::{CounterId, Program as Ir, RegisterId, TableId};
 pub use barewire_p4_ebpf::SlowPath;
@@ -24,7 +24,7 @@ use barewire_p4_ebpf::{Compiled, Context, Refusal};
 use barewire_p4_state::ProgramState;
 use groups::Groups;
 use num_bigint::BigUint;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
@@ -108,6 +108,13 @@ pub enum Ran {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// It left, or was dropped, and a clone of it after it.
+    Followed {
+        /// What became of the packet.
+        packet: Box<Ran>,
+        /// What became of the clone.
+        clone: Box<Ran>,
+    },
     /// A clone was made of it.
     Cloned {
         /// What became of the clone.
@@ -164,6 +171,8 @@ pub struct Kernel {
     ring: Option<RingReader>,
     /// Multicast groups with copies.
     groups: Groups,
+    /// Mirror sessions that are more than a port.
+    slow_sessions: BTreeSet<u32>,
     /// What the kernel's registers held when they were lent.
     lent: Vec<Vec<u64>>,
     /// What has been added to the data path's counters so far.
@@ -247,6 +256,7 @@ impl Kernel {
             attached: Vec::new(),
             ring,
             groups: Groups::default(),
+            slow_sessions: BTreeSet::new(),
             lent: Vec::new(),
             folded: HashMap::new(),
             epoch: 0,
@@ -432,7 +442,9 @@ impl Kernel {
                 let Some(&map) = self.compiled.shape.counters.get(counter.at()) else { return };
                 for index in *from..*to {
                     let [packets, bytes] = self.fresh(map, index as u32);
-                    if let (true, Ok([p, b])) = (packets > 0, state.read_counter(*counter, index)) {
+                    // One may be read between the two: its bytes come the next time.
+                    let any = packets > 0 || bytes > 0;
+                    if let (true, Ok([p, b])) = (any, state.read_counter(*counter, index)) {
                         let (p, b) = (p.wrapping_add(packets), b.wrapping_add(bytes));
                         let _ = state.write_counter(*counter, index..index + 1, p, b);
                     }
@@ -444,7 +456,8 @@ impl Kernel {
                         continue;
                     };
                     let [packets, bytes] = self.fresh(map, index);
-                    if let (true, Ok(stats)) = (packets > 0, state.stats(*table, Some(handle))) {
+                    let any = packets > 0 || bytes > 0;
+                    if let (true, Ok(stats)) = (any, state.stats(*table, Some(handle))) {
                         let (p, b) = (stats.packets.wrapping_add(packets), stats.bytes.wrapping_add(bytes));
                         let _ = state.set_direct_counter(*table, Some(handle), p, b);
                     }
@@ -587,6 +600,7 @@ impl Kernel {
             Err(error) if error.raw_os_error() == Some(22) && bytes.len() > 3000 => return Ok(Ran::Slow(0)),
             ran => ran?,
         };
+        let ran = self.follow(ran)?;
         let again = self.compiled.shape.again.filter(|_| self.is_at_tc());
         let Some(again) = again.filter(|again| again.mirrors.is_some()) else { return Ok(ran) };
         let words = self.words_at(again.at as usize)?;
@@ -595,7 +609,7 @@ impl Kernel {
         let word = |word: u32| words.get(word as usize).copied().unwrap_or(0);
         let request = u64::from(word(maps::recirculate::HEAD) as u32);
         let kept = [0, 1].map(|at| word(maps::recirculate::KEPT + at));
-        let clone = self.run_once(bytes, Some((request as u32, kept)))?;
+        let (clone, _) = self.run_once(bytes, Some((request as u32, kept)))?;
         Ok(Ran::Cloned { clone: Box::new(clone), packet: Box::new(ran) })
     }
 
@@ -609,7 +623,7 @@ impl Kernel {
     }
 
     /// One run of it, perhaps on a clone: its request, and the fields that go along.
-    fn run_once(&self, bytes: &[u8], clone: Option<(u32, [u64; 2])>) -> io::Result<Ran> {
+    fn run_once(&self, bytes: &[u8], clone: Option<(u32, [u64; 2])>) -> io::Result<(Ran, Vec<u8>)> {
         let vector = &self.maps[fixed::VECTOR];
         vector.update(&0_u32.to_ne_bytes(), &vec![0; vector.value_len()])?;
         let program = self.at_place()?;
@@ -628,13 +642,53 @@ impl Kernel {
                 program.test_run_marked(bytes, mark, [a, b, c, d, list])?
             }
         };
+        let bytes = ran.packet.clone();
+        Ok((self.became(ran)?, bytes))
+    }
+
+    /// The runs on clones of what left egress, which the program makes by calling itself where there are interfaces; with what a run left of
+    /// its packet.
+    fn follow(&self, (ran, mut bytes): (Ran, Vec<u8>)) -> io::Result<Ran> {
+        /// As often as the kernel lets a program call itself.
+        const MOST: usize = 33;
+        let again = self.compiled.shape.again.filter(|again| again.headers.is_some() && self.is_at_tc());
+        let Some(again) = again else { return Ok(ran) };
+        let (vector, result) = (&self.maps[fixed::VECTOR], self.compiled.shape.result as usize);
+        let mark = (again.at + 8 * maps::recirculate::MARK) as usize;
+        let mut all = vec![ran];
+        while all.len() <= MOST {
+            let values = vector.lookup_each_cpu(&0_u32.to_ne_bytes())?;
+            let is_set = |value: &[u8], at: usize| value.get(at..at + 8).is_some_and(|word| word != [0; 8]);
+            let mine = values.iter().find(|value| is_set(value, result) && is_set(value, mark));
+            let Some(mut mine) = mine.cloned() else { break };
+            // It may go on on any CPU.
+            mine[result..result + 8].fill(0);
+            vector.update(&0_u32.to_ne_bytes(), &mine.repeat(values.len()))?;
+            let ran = self.at_place()?.test_run(&bytes, 1)?;
+            bytes.clone_from(&ran.packet);
+            all.push(self.became(ran)?);
+        }
+        let last = all.pop().unwrap_or(Ran::Dropped(drop_reason::NO_REPLICA));
+        let behind =
+            |clone: Ran, packet: Ran| Ran::Followed { packet: Box::new(packet), clone: Box::new(clone) };
+        Ok(all.into_iter().rev().fold(last, behind))
+    }
+
+    /// What a run made of its packet.
+    fn became(&self, ran: TestRun) -> io::Result<Ran> {
+        let pending = self.compiled.shape.again.filter(|again| again.headers.is_some() && self.is_at_tc());
+        let pending = pending.map(|again| (again.at + 8 * maps::recirculate::MARK) as usize);
         let at = self.compiled.shape.result as usize;
         let word = |value: &[u64], word: usize| value.get(word).copied().unwrap_or(0);
         for value in self.words_at(at)? {
+            let has_clone = pending.is_some_and(|mark| word(&value, (mark - at) / 8) != 0);
             match word(&value, 0) {
                 verdict::FORWARD => return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet }),
                 verdict::COPIES => {
                     return Ok(Ran::Copies { group: word(&value, 1) as u32, bytes: ran.packet });
+                }
+                verdict::CONTROLLER if has_clone => {
+                    return Ok(Ran::Sent { port: word(&value, 1) as u32, bytes: ran.packet });
                 }
                 verdict::CONTROLLER => {
                     let bytes = ran.packet.get(TAG_LEN as usize..).unwrap_or_default().to_vec();

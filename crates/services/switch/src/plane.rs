@@ -41,6 +41,8 @@ pub struct Plane {
     look_at: Instant,
     /// What stands before packets that the kernel's program worked on: for the controller, or for a later round here.
     tag: Option<Tag>,
+    /// Multicast groups that changed, and that the kernel was not yet told of.
+    touched: BTreeSet<u32>,
     /// Grows when the kernel's descriptors change.
     generation: u64,
     /// Why a program that is one for the kernel is not there.
@@ -87,16 +89,20 @@ fn has_room(room: usize, frame_max: u32, cpu: Option<u32>, context: usize) -> Re
     ))
 }
 
-/// Tell a program in the kernel of the copies of multicast groups; `before` as for [`Kernel::set_copies`].
-fn set_copies(kernel: &mut Kernel, before: Option<&Kernel>, datapath: &Datapath, groups: Touched) {
+/// Tell a program in the kernel of the copies of these multicast groups, or (none) of all; `before` as for [`Kernel::set_copies`].
+fn set_copies(
+    kernel: &mut Kernel,
+    before: Option<&Kernel>,
+    datapath: &Datapath,
+    groups: Option<&BTreeSet<u32>>,
+) {
     if !kernel.makes_copies() {
         return;
     }
     let (pre, cpu) = (&datapath.pre, datapath.config().cpu_port);
-    let groups: BTreeSet<u32> = match groups {
-        Touched::None => return,
-        Touched::One(group) => BTreeSet::from([group]),
-        Touched::All => pre.group_numbers().chain(kernel.groups_with_copies()).collect(),
+    let groups = match groups {
+        Some(groups) => groups.clone(),
+        None => pre.group_numbers().chain(kernel.groups_with_copies()).collect(),
     };
     for group in groups {
         let mut ports = Vec::new();
@@ -104,6 +110,9 @@ fn set_copies(kernel: &mut Kernel, before: Option<&Kernel>, datapath: &Datapath,
         if let Err(error) = kernel.set_copies(group, &ports, cpu, before) {
             kernel.failed(&error);
         }
+    }
+    if let Err(error) = kernel.make_groups() {
+        kernel.failed(&error);
     }
 }
 
@@ -119,6 +128,7 @@ impl Plane {
             kernel: None,
             look_at: Instant::ZERO,
             tag: None,
+            touched: BTreeSet::new(),
             generation: 0,
             not_in_kernel: None,
             left: Vec::new(),
@@ -157,14 +167,15 @@ impl Plane {
             self.ports.remove(port);
             return Err(refuse(why));
         }
-        self.set_copies(Touched::All);
+        self.set_copies();
         Ok(())
     }
 
-    /// Tell the kernel of the copies of multicast groups.
-    fn set_copies(&mut self, groups: Touched) {
+    /// Tell the kernel of the copies of all multicast groups.
+    fn set_copies(&mut self) {
+        self.touched.clear();
         if let Some(kernel) = &mut self.kernel {
-            set_copies(kernel, None, &self.datapath, groups);
+            set_copies(kernel, None, &self.datapath, None);
         }
     }
 
@@ -307,10 +318,16 @@ impl Plane {
     #[cold]
     fn settle_hook(&mut self) {
         let Some(seen) = self.kernel.as_ref().and_then(|kernel| kernel.wants_tc()) else { return };
-        // The sockets first: they must not see what the program at tc forwards.
-        let done = self.set_sockets(true).map_err(|error| error.to_string());
+        let gso = self.datapath.config().pass_offloads;
         let Some(kernel) = &mut self.kernel else { return };
-        if let Err(why) = done.and_then(|()| kernel.move_to_tc(seen)) {
+        let (ports, pool) = (&mut self.ports, &self.pool);
+        let done = kernel.move_to_tc(seen, &mut |port, interface| {
+            let socket = socket_at(interface, true, gso).map_err(|error| error.to_string())?;
+            ports
+                .take_marked(port, &socket, barewire_p4_ebpf::SLOW_MARK, pool)
+                .map_err(|error| error.to_string())
+        });
+        if let Err(why) = done {
             kernel.stay_at_xdp(&why);
             let _ = self.set_sockets(false);
         }
@@ -372,7 +389,7 @@ impl Plane {
             count += 1;
         }
         if count > 0 {
-            self.set_copies(Touched::All);
+            self.set_copies();
         }
         count
     }
@@ -432,7 +449,7 @@ impl Replica for Plane {
             if let Some(old) = &mut self.kernel {
                 let was_at_tc = old.is_at_tc();
                 // Its first packet may be one for a group.
-                set_copies(new, Some(old), &self.datapath, Touched::All);
+                set_copies(new, Some(old), &self.datapath, None);
                 new.take_over(old);
                 // No packet comes to it any more.
                 carried.iter().for_each(|what| old.fold(what, &mut self.datapath.state));
@@ -442,7 +459,7 @@ impl Replica for Plane {
                 {
                     let _ = self.set_sockets(!was_at_tc);
                 }
-                return self.set_copies(Touched::All);
+                return self.set_copies();
             }
         } else if let Some(old) = &self.kernel {
             let left = old.interfaces().map(|(port, interface, _)| (port, interface.to_owned())).collect();
@@ -457,11 +474,23 @@ impl Replica for Plane {
         if self.kernel.is_some() {
             self.stand_again();
         }
-        self.set_copies(Touched::All);
+        self.set_copies();
     }
 
     fn pre_changed(&mut self, groups: Touched) {
-        self.set_copies(groups);
+        match groups {
+            Touched::None => {}
+            // All new ones together: the kernel waits for all CPUs each time it is given some.
+            Touched::One(group) => drop(self.touched.insert(group)),
+            Touched::All => self.set_copies(),
+        }
+    }
+
+    fn settle(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| !touched.is_empty()) {
+            set_copies(kernel, None, &self.datapath, Some(&touched));
+        }
     }
 
     fn fold(&mut self, what: &Fold) {
@@ -528,7 +557,7 @@ impl Replica for Plane {
         if let Some(kernel) = &mut self.kernel {
             kernel.detach(port);
         }
-        self.set_copies(Touched::All);
+        self.set_copies();
         if self.ports.remove(port) {
             Ok(None)
         } else {

@@ -279,6 +279,27 @@ impl Ports {
         Ok(())
     }
 
+    /// A port receives only frames with a mark from here on, under another name. What has come is received as ever, where the port can be
+    /// told; otherwise another one takes its place.
+    ///
+    /// # Errors
+    /// As for [`Ports::replace`].
+    pub fn take_marked(
+        &mut self,
+        number: u32,
+        uri: &PortUri,
+        mark: u32,
+        pool: &Pool,
+    ) -> Result<(), OpenError> {
+        if let Some(slot) = self.position(number).map(|at| &mut self.slots[at])
+            && slot.port.take_marked(mark)
+        {
+            uri.text().clone_into(&mut slot.uri);
+            return Ok(());
+        }
+        self.replace(number, uri, pool)
+    }
+
     /// Take a port that is open already.
     pub fn add_open(&mut self, number: u32, uri: String, port: Box<dyn Port>) {
         let slot = PortSlot {

@@ -4,7 +4,7 @@
 //! when others go.
 
 use super::{Kept, MapOp, Mirror, MirrorError, be_bytes, ones, prefixes, word32};
-use crate::maps::{MAX_MASKS, TableShape, mask, mask_bytes};
+use crate::maps::{MAX_MASKS, TableShape, mask, mask_bytes, owned};
 use barewire_p4::ir::{TableId, TableKind};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
@@ -88,8 +88,7 @@ fn mask_word(what: u32, number: u32) -> [u8; 8] {
 /// The element of the best entry of those that share it.
 fn best(map: usize, key: &[u8], sharing: &BTreeSet<(u64, u64)>) -> MapOp {
     let (rank, word) = sharing.first().copied().unwrap_or_default();
-    let value = [rank.to_ne_bytes(), word.to_ne_bytes()].concat();
-    MapOp { map, key: key.to_vec(), value: Some(value) }
+    MapOp { map, key: key.to_vec(), value: Some(owned(key, &[rank, word])) }
 }
 
 /// A whole key and the bits of it that count.
@@ -153,6 +152,15 @@ impl Mirror {
             return (with_prefix, prefix);
         }
         (out, prefix)
+    }
+
+    /// What finds an exact or lpm entry's record. Tries have no need to say whose it is: what goes stays until nobody looks at it.
+    fn found_by(&self, table: usize, map: usize, key: Vec<u8>, word: u64) -> MapOp {
+        let value = match self.program.tables[table].kind {
+            TableKind::Lpm => word.to_ne_bytes().to_vec(),
+            _ => owned(&key, &[word]),
+        };
+        MapOp { map, key, value: Some(value) }
     }
 
     /// A masked key field sees only the mask's bits, so its entries keep only them too.
@@ -236,8 +244,7 @@ impl Mirror {
                 return false;
             }
             let Some(kept) = self.keep(shape.records, &record, out) else { return false };
-            let value = Some(kept.word.to_ne_bytes().to_vec());
-            out.push(MapOp { map, key: key.clone(), value });
+            out.push(self.found_by(at, map, key.clone(), kept.word));
             self.tables[at].entries.insert(handle, EntryKeys { keys: vec![key], rank, kept, prefix });
             return true;
         };
@@ -316,15 +323,15 @@ impl Mirror {
             self.give_up(out);
             return Err(MirrorError::Full(self.program.tables[table.at()].name.clone()));
         };
+        let word = kept.word;
+        if let Some(entry) = self.tables[table.at()].entries.get(&handle).filter(|_| shape.masks.is_none()) {
+            let keys = entry.keys.iter().cloned();
+            out.extend(keys.map(|key| self.found_by(table.at(), map, key, word)));
+        }
         let own = &mut self.tables[table.at()];
         let Some(entry) = own.entries.get_mut(&handle) else { return Err(MirrorError::Missing(handle)) };
         let before = std::mem::replace(&mut entry.kept, kept);
-        let word = entry.kept.word;
-        for key in &entry.keys {
-            if shape.masks.is_none() {
-                out.push(MapOp { map, key: key.clone(), value: Some(word.to_ne_bytes().to_vec()) });
-                continue;
-            }
+        for key in entry.keys.iter().filter(|_| shape.masks.is_some()) {
             let Some(sharing) = own.shared.get_mut(key) else { continue };
             sharing.remove(&(entry.rank, before.word));
             sharing.insert((entry.rank, word));

@@ -2,7 +2,7 @@
 //! that are under way. A look-up in a hash or a trie is one step; of arrays each word is read and written on its own, in any order.
 
 use super::*;
-use crate::maps::{GROUP_LEN, MAX_MASKS, mask};
+use crate::maps::{GROUP_LEN, MAX_MASKS, OWNER, mask};
 use barewire_base::Prng;
 use barewire_p4::ir::{
     Action, ActionId, ActionProfile, FieldRef, HashAlgorithm, HeaderId, HeaderRef, KeyField, KeySource,
@@ -179,10 +179,12 @@ impl World {
         self.write_on(steps);
     }
 
-    /// A look-up in a hash.
+    /// A look-up in a hash, whose values say whose they are: what a packet reads there is of one moment.
     fn look_up(&mut self, map: usize, key: &[u8]) -> Option<Vec<u64>> {
         self.pause();
         let value = self.maps[map].get(key)?;
+        let (own, value) = value[OWNER as usize..].split_at(key.len().next_multiple_of(8));
+        assert_eq!(&own[..key.len()], key);
         Some(value.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().expect("eight"))).collect())
     }
 

@@ -5,7 +5,7 @@
 //! found its number where it was named last.
 
 use super::{Kept, MapOp, Mirror, MirrorError, word32};
-use crate::maps::{GROUP_LEN, MAX_GROUP_PLACES};
+use crate::maps::{GROUP_LEN, MAX_GROUP_PLACES, owned};
 use barewire_p4::ir::{ActionCall, ProfileId};
 use barewire_p4_state::TableAction;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +46,11 @@ fn place_key(group: u32, place: u32) -> Vec<u8> {
     [group.to_ne_bytes(), place.to_ne_bytes()].concat()
 }
 
+fn place_op(map: usize, group: u32, place: u32, word: u64) -> MapOp {
+    let key = place_key(group, place);
+    MapOp { map, value: Some(owned(&key, &[word])), key }
+}
+
 impl Mirror {
     /// Set a profile's member.
     ///
@@ -73,7 +78,8 @@ impl Mirror {
             self.profiles[profile.at()].lost.insert(member);
             return self.no_room(profile, out);
         };
-        out.push(MapOp { map: shape.map, key: word32(member), value: Some(word.to_ne_bytes().to_vec()) });
+        let key = word32(member);
+        out.push(MapOp { map: shape.map, value: Some(owned(&key, &[word])), key });
         let own = &mut self.profiles[profile.at()];
         let before = own.members.insert(member, slot).flatten();
         own.dying.remove(&member);
@@ -151,11 +157,10 @@ impl Mirror {
         }
         let all = members.iter().flat_map(|&(member, weight)| std::iter::repeat_n(member, weight as usize));
         for (place, member) in (first..).zip(all) {
-            let value = Some(u64::from(member).to_ne_bytes().to_vec());
-            out.push(MapOp { map, key: place_key(group, place), value });
+            out.push(place_op(map, group, place, member.into()));
         }
         let word = count | u64::from(first) << 32;
-        out.push(MapOp { map, key: place_key(group, GROUP_LEN), value: Some(word.to_ne_bytes().to_vec()) });
+        out.push(place_op(map, group, GROUP_LEN, word));
         own.places += count;
         own.groups.insert(group, first..first + count as u32);
         if let Some(before) = now {

@@ -60,8 +60,11 @@ pub trait Replica {
     /// Bring what the kernel has counted to where it is read.
     fn fold(&mut self, _what: &crate::kernel::Fold) {}
 
-    /// A multicast group was changed, or (none) any.
+    /// A multicast group was changed, or (none) any. It may wait for [`Replica::settle`].
     fn pre_changed(&mut self, _groups: Touched) {}
+
+    /// Do what waited: after it, packets see all writes so far.
+    fn settle(&mut self) {}
 
     /// The replication engine. It stays when a program is swapped.
     fn pre(&mut self) -> &mut Pre;
@@ -335,6 +338,9 @@ impl EngineInbox {
         let mut done = 0;
         while done < pending {
             let Ok(message) = self.queue.try_recv() else { break };
+            if !matches!(message, Message::Writes(_)) {
+                replica.settle();
+            }
             done += match message {
                 Message::Writes(writes) => {
                     let count = writes.len();
@@ -361,6 +367,7 @@ impl EngineInbox {
                 }
             };
         }
+        replica.settle();
         self.shared.pending.fetch_sub(done, AcqRel);
         done
     }

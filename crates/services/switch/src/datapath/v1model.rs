@@ -80,6 +80,7 @@ pub(crate) fn kernel_target(program: &Program, drop_port: u32) -> barewire_p4_eb
         egress_rid: fields.egress_rid.field(),
         replica: fields.instance_type.field().map(|field| (field, instance::REPLICA)),
         cloned: instance::INGRESS_CLONE,
+        cloned_of_egress: instance::EGRESS_CLONE,
         resubmitted: instance::RESUBMITTED,
         recirculated: instance::RECIRCULATED,
         refused: Vec::new(),
@@ -146,6 +147,8 @@ impl Datapath {
             }
         }
         let kind = match context.kind {
+            // The kernel's program keeps them.
+            AgainKind::CloneOfEgress => return self.drop(DropReason::NoReplica),
             AgainKind::Resubmit => instance::RESUBMITTED,
             AgainKind::Recirculate => instance::RECIRCULATED,
             AgainKind::Clone => {

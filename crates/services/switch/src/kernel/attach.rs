@@ -227,6 +227,7 @@ impl Kernel {
             HookChoice::Auto if segments && self.tc.is_ok() => Place::Tc("large segments are to pass whole"),
             _ => Place::Xdp,
         };
+        self.look_at_sessions();
     }
 
     /// Whether something came that only tc takes, and it does not stand there: what.
@@ -278,11 +279,33 @@ impl Kernel {
         Ok(format!("{interface}: {how}"))
     }
 
-    /// From XDP to tc, at all interfaces. Between the two both stand there, and a packet meets the first alone.
+    /// From XDP to tc, at all interfaces. Between the two both stand there: what the first one hands over the second one does. So each
+    /// interface's socket is told at once (`told`) to take no more but what the second one hands over: a packet in between is done twice,
+    /// and none is lost.
     ///
     /// # Errors
     /// In words; then it is where it was.
-    pub fn move_to_tc(&mut self, why: &'static str) -> Result<(), String> {
+    pub fn move_to_tc(
+        &mut self,
+        why: &'static str,
+        told: &mut dyn FnMut(u32, &str) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.set_moving(true).map_err(|error| error.to_string())?;
+        let done = self.leave_xdp(why, told);
+        self.set_moving(false).map_err(|error| error.to_string()).and(done)
+    }
+
+    fn set_moving(&mut self, is: bool) -> Result<(), KernelError> {
+        let mut ops = Vec::new();
+        self.mirror.set_moving(is, &mut ops);
+        self.write(&ops)
+    }
+
+    fn leave_xdp(
+        &mut self,
+        why: &'static str,
+        told: &mut dyn FnMut(u32, &str) -> Result<(), String>,
+    ) -> Result<(), String> {
         let Ok(program) = &self.tc else { return Err("no form for tc".to_owned()) };
         let mut links = Vec::new();
         for (at, attached) in self.attached.iter().enumerate() {
@@ -294,12 +317,14 @@ impl Kernel {
                 continue;
             };
             links.push((at, stand(found, || at_tc(program, found, why, attached.peer, self.choice))?));
+            told(attached.port, &attached.interface)?;
         }
         for (at, (link, native, how)) in links {
             let attached = &mut self.attached[at];
             (attached.link, attached.native, attached.how) = (Some(link), native, how);
         }
         self.place = Place::Tc(why);
+        self.look_at_sessions();
         Ok(())
     }
 
@@ -397,6 +422,7 @@ impl Kernel {
             let _ = self.set_port(attached);
         }
         self.place = if self.tc.is_ok() { old.place.clone() } else { Place::Xdp };
+        self.look_at_sessions();
         let same = self.place == old.place;
         for mut attached in std::mem::take(&mut old.attached) {
             let done = match (&self.place, &self.tc, &attached.link) {

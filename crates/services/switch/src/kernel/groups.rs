@@ -13,6 +13,8 @@ pub(super) struct Groups {
     known: BTreeMap<u32, Group>,
     /// Groups with copies that only user space makes.
     slow: BTreeSet<u32>,
+    /// Groups whose device maps no packet finds yet.
+    fresh: Vec<u32>,
 }
 
 /// One of them.
@@ -119,9 +121,29 @@ impl Kernel {
             self.set_list(group, &interfaces).map_err(|error| update("copies", error))?;
         }
         if !is_slow && self.groups.slow.remove(&group) {
+            self.make_groups()?;
             self.tell_slow()?;
         }
         Ok(())
+    }
+
+    /// Let packets find the groups that are new: whoever puts maps into a map waits for all CPUs, so it is done for all of them at once
+    /// (kernels before 6.8 wait for each).
+    ///
+    /// # Errors
+    /// [`KernelError::Update`].
+    pub fn make_groups(&mut self) -> Result<(), KernelError> {
+        let fresh = std::mem::take(&mut self.groups.fresh);
+        let Some(outer) = self.compiled.shape.broadcast.filter(|_| !fresh.is_empty()) else { return Ok(()) };
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for group in fresh {
+            // One that went meanwhile is no more.
+            let Some(known) = self.groups.known.get(&group) else { continue };
+            keys.extend(group.to_ne_bytes());
+            values.extend(known.map.as_raw_fd().to_ne_bytes());
+        }
+        let done = self.maps[outer].update_all(&keys, &values);
+        done.map_err(|source| KernelError::Update { name: "broadcast".to_owned(), source })
     }
 
     fn tell_slow(&mut self) -> Result<(), KernelError> {
@@ -147,8 +169,8 @@ impl Kernel {
         }
         let mut new = Group { interfaces: interfaces.to_vec(), places: Vec::new(), map: Map::create(inner)? };
         new.change(interfaces)?;
-        outer.update(&key, &new.map.as_raw_fd().to_ne_bytes())?;
         self.groups.known.insert(group, new);
+        self.groups.fresh.push(group);
         Ok(())
     }
 

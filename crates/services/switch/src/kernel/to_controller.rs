@@ -5,7 +5,7 @@ use super::Kernel;
 use crate::control::MirrorSession;
 use barewire_p4_ebpf::Context;
 use barewire_p4_ebpf::maps::recirculate::EPOCH_SHIFT;
-use barewire_p4_ebpf::maps::{DIGEST_LOST, MAX_DIGEST, RECORD_HEADER};
+use barewire_p4_ebpf::maps::{DIGEST_LOST, MAX_DIGEST, NO_PLAIN_SESSION, RECORD_HEADER};
 use std::os::fd::{AsRawFd, RawFd};
 
 impl Kernel {
@@ -29,15 +29,37 @@ impl Kernel {
         }
     }
 
-    /// Say where a mirror session's clones go. One that is not to one port, or that cuts or has a queue, user space serves.
+    /// Say where a mirror session's clones go. One that is not to one port, or that cuts or has a queue, user space serves: the clones, or,
+    /// where they are of what leaves egress, every packet while there is one.
     pub fn set_session(&mut self, session: u32, to: Option<&MirrorSession>) {
         let plain = |to: &&MirrorSession| {
             (to.multicast_group, to.truncate_bytes, to.class_of_service) == (None, 0, 0)
         };
         // Ports have nine bits in `egress_spec`.
         let port = to.filter(plain).and_then(|to| to.egress_port).filter(|port| *port < 1 << 9);
+        let is_more = to.is_some() && port.is_none();
+        match is_more {
+            true => self.slow_sessions.insert(session),
+            false => self.slow_sessions.remove(&session),
+        };
+        if is_more {
+            self.look_at_sessions();
+        }
         let mut ops = Vec::new();
-        self.mirror.set_session(session, port, &mut ops);
+        let place = to.map(|_| port.unwrap_or(NO_PLAIN_SESSION));
+        self.mirror.set_session(session, place, &mut ops);
+        if let Err(error) = self.write(&ops) {
+            self.failed(&error);
+        }
+        self.look_at_sessions();
+    }
+
+    /// Whether all packets are user space's for a session, where the program stands.
+    pub(super) fn look_at_sessions(&mut self) {
+        let of_egress = self.compiled.shape.again.is_some_and(|again| again.headers.is_some());
+        let are = of_egress && self.is_at_tc() && !self.slow_sessions.is_empty();
+        let mut ops = Vec::new();
+        self.mirror.set_slow_sessions(are, &mut ops);
         if let Err(error) = self.write(&ops) {
             self.failed(&error);
         }

@@ -83,6 +83,83 @@ fn no_packet_sees_half_an_entry() {
     }
 }
 
+/// A packet gets its own entry, whatever becomes of others meanwhile: the kernel gives the memory of an entry that went or changed to
+/// the next one that is written.
+#[test]
+fn no_packet_sees_the_entry_of_another() {
+    if !may_load() {
+        return;
+    }
+    let program = from_source(include_str!("../../../../../tests/programs/pairs.p4"));
+    for tc in [false, true] {
+        let [_, mut side] = both(&program, &at(tc));
+        let control = side.switch().clone();
+        // The packet's own entries have the same number twice; all others, and what a miss does, have not.
+        let call = |table, value: u64, own: bool| {
+            let action = control.action_of(table, "set").expect("its action");
+            let args = vec![value.into(), (value + u64::from(!own)).into()];
+            TableAction::Call(ActionCall { action, args })
+        };
+        let to = |last: u64| (0x0200_0000_0000 + last).into();
+        let key = |name: &str, last: u64| match name {
+            "exacts" => vec![MatchParam::Exact(to(last))],
+            "prefixes" => vec![MatchParam::Lpm { value: to(last), prefix_len: 48 }],
+            _ => vec![MatchParam::Ternary { value: to(last), mask: ((1_u64 << 48) - 1).into() }],
+        };
+        let tables =
+            ["exacts", "prefixes", "masks"].map(|name| (name, control.table(name).expect("a table")));
+        let mut entries = Vec::new();
+        for (name, table) in tables {
+            control.set_default(table, call(table, 0, false)).expect("a default");
+            for last in 0..4 {
+                let added = control.add_entry(table, key(name, last), 0, call(table, 1, last == 1));
+                entries.push(added.expect("an entry"));
+            }
+        }
+        let mut packet = vec![0_u8; 60];
+        (packet[0], packet[5]) = (2, 1);
+        side.apply();
+        let runner = side.plane().kernel.as_ref().expect("the kernel has it").runner().expect("its place");
+        assert_eq!(side.send(1, &packet).expect("it fits").len(), 1);
+        let (done, packets) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mut writes = 0_u64;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        const AT_ONCE: u32 = 20_000;
+                        runner.test_run(&packet, AT_ONCE).expect("it runs");
+                        packets.fetch_add(AT_ONCE.into(), Ordering::Relaxed);
+                    }
+                });
+            }
+            let begin = barewire_engine::now().as_nanos();
+            while barewire_engine::now().as_nanos() - begin < 3_000_000_000 {
+                for (at, (name, table)) in tables.into_iter().enumerate() {
+                    for last in 0..4 {
+                        let entry = entries[4 * at + last];
+                        writes += 1;
+                        let new = call(table, writes, last == 1);
+                        control.modify_entry(table, entry, new).expect("it is there");
+                    }
+                    let last = 2 + writes % 2;
+                    let place = 4 * at + last as usize;
+                    control.delete_entry(table, entries[place]).expect("it is there");
+                    let new = call(table, writes, false);
+                    entries[place] = control.add_entry(table, key(name, last), 0, new).expect("an entry");
+                }
+                side.apply();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let others = counted(&mut side);
+        println!("{writes} writes, {} packets, at tc: {tc}: {others:?}", packets.load(Ordering::Relaxed));
+        assert!(others[7][0] > 10_000 && writes > 1000);
+        assert_eq!(others[..3], [[0, 0]; 3], "packets that saw the entries of others, by table");
+        assert_eq!(side.failures, Vec::<String>::new());
+    }
+}
+
 /// Programs come and go without end: nothing of them is left.
 #[test]
 fn programs_that_went_leave_nothing() {

@@ -137,3 +137,119 @@ fn value_sets_are_those_of_the_next_packet() {
         }
     });
 }
+
+/// A program goes from XDP to tc when packets to clone come. Those that it had handed over until then are done in user space, the others
+/// in the kernel: none is lost.
+#[test]
+fn no_clone_is_lost_when_a_program_moves() {
+    const PACKETS: u32 = 4000;
+    const UNDER_WAY: u32 = 200;
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for round in 0..5 {
+            let server = start_with(MIRRORED, 3, TargetConfig::default(), None).expect("a switch");
+            let switch = server.switch();
+            add(switch, "hosts", vec![exact(TO)], 0, "numbered", &[2, 5, 0xabcd]);
+            let session = MirrorSession { egress_port: Some(3), ..MirrorSession::default() };
+            switch.set_mirror(5, session).expect("a session");
+            assert!(switch.ports()[0].note.contains("XDP"), "{:?}", switch.ports());
+            let [mut h1, mut h2, mut h3] =
+                ["h1", "h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            let mut seen = [vec![0_u32; PACKETS as usize], vec![0_u32; PACKETS as usize]];
+            let (mut came, mut patience) = ([0_u32; 2], Patience::new());
+            for at in 0..PACKETS + UNDER_WAY {
+                if at < PACKETS {
+                    let mut packet = ethernet(TO, 0x0200_0000_1000, 80);
+                    packet[60..64].copy_from_slice(&at.to_be_bytes());
+                    h1.send_now(&packet);
+                }
+                while came.iter().any(|came| came + UNDER_WAY < at.min(PACKETS + UNDER_WAY - 1) + 1) {
+                    let before = came;
+                    for (wire, (seen, came)) in
+                        [&mut h2, &mut h3].into_iter().zip(seen.iter_mut().zip(&mut came))
+                    {
+                        wire.receive(|got| {
+                            if got.len() == 80 && number(&got[..6]) == TO {
+                                let at = number(&got[60..64]) as usize;
+                                *came += u32::from(seen[at] == 0);
+                                seen[at] += 1;
+                            }
+                        });
+                    }
+                    if came != before {
+                        patience = Patience::new();
+                    }
+                    patience.wait("packets or their clones are lost");
+                }
+            }
+            assert_eq!(came, [PACKETS; 2]);
+            let twice: Vec<usize> =
+                seen.iter().map(|seen| seen.iter().filter(|times| **times > 1).count()).collect();
+            println!("round {round}: {} came up, {twice:?} came twice", came_up(switch, 1));
+            assert!(switch.ports()[0].note.contains("tc"), "{:?}", switch.ports());
+            assert!(came_up(switch, 1) > 0, "{:?}", switch.ports());
+            server.stop().expect("the engine is well");
+        }
+    });
+}
+
+const MIRRORED_OUT: &str = include_str!("../../../../../tests/programs/mirrored_out.p4");
+
+/// Clones of what leaves egress leave from the kernel: of packets that go on, that are dropped, and that are for the controller.
+#[test]
+fn clones_of_what_leaves_egress_leave_from_the_kernel() {
+    in_a_namespace(|space| {
+        wire(space, "s3", "h3");
+        for hook in [HookChoice::Tc, HookChoice::Clsact] {
+            let target = TargetConfig { hook, cpu_port: Some(CPU), ..TargetConfig::default() };
+            let server = start_with(MIRRORED_OUT, 3, target, None).expect("a switch");
+            let switch = server.switch();
+            let told = switch.subscribe(256);
+            for (last, port) in [(0, 2), (1, 2), (2, 2), (3, u64::from(CPU))] {
+                add(switch, "hosts", vec![exact(TO + last)], 0, "forward", &[port]);
+            }
+            add(switch, "mirrors", vec![exact(TO)], 0, "numbered", &[5, 0xabcd]);
+            add(switch, "mirrors", vec![exact(TO + 2)], 0, "only", &[5]);
+            add(switch, "mirrors", vec![exact(TO + 3)], 0, "plain", &[5]);
+            let port = |port| MirrorSession { egress_port: Some(port), ..MirrorSession::default() };
+            switch.set_mirror(5, port(3)).expect("a session");
+            switch.set_mirror(6, port(2)).expect("a session");
+            let [mut h1, mut h2, mut h3] =
+                ["h1", "h2", "h3"].map(|name| Wire::open(&format!("packet:{name}")));
+            for round in 0..10_u64 {
+                let packet = |to: u64, more: u8| {
+                    let mut packet = ethernet(to, 0x0200_0000_1000 + round, 80);
+                    packet[15] = more;
+                    packet
+                };
+                let from = |got: &[u8]| number(&got[6..12]) == 0x0200_0000_1000 + round;
+                // One to another, and a clone of it.
+                h1.send_now(&packet(TO, 0));
+                assert_eq!(
+                    (next_of(&mut h2, from).len(), next_of(&mut h3, from)[14..16].to_vec()),
+                    (80, vec![0, 3])
+                );
+                // None, and no clone.
+                h1.send_now(&packet(TO + 1, 7));
+                assert_eq!(next_of(&mut h2, from).len(), 80);
+                // A clone of one that is dropped, and clones of the clone.
+                h1.send_now(&packet(TO + 2, 2));
+                assert_eq!(next_of(&mut h3, from).len(), 85);
+                let last = next_of(&mut h2, |got| from(got) && got[18] == 2);
+                assert_eq!(last[14..19], [0, 2, 0, 80 + 5, 2], "{hook:?}");
+                // One for the controller.
+                h1.send_now(&packet(TO + 3, 0));
+                assert_eq!(next_of(&mut h3, from).len(), 85);
+                let in_came = loop {
+                    if let Notification::PacketIn { bytes } = told.recv_timeout(PATIENCE).expect("a packet") {
+                        break bytes;
+                    }
+                };
+                assert_eq!((number(&in_came[..6]), in_came.len()), (TO + 3, 80), "{hook:?}");
+            }
+            assert_eq!(came_up(switch, 1), 10, "{hook:?}: those for the controller");
+            assert_eq!(dropped(switch, "program_drop"), 10, "{hook:?}");
+            server.stop().expect("the engine is well");
+        }
+    });
+}
