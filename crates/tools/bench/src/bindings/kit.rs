@@ -96,7 +96,7 @@ impl FromStr for Language {
 pub struct Kit {
     packages: PathBuf,
     /// The same in the user's words.
-    shown: String,
+    pub(super) shown: String,
     work: PathBuf,
     /// In memory, for what programs share with themselves.
     memory: PathBuf,

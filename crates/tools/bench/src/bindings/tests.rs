@@ -85,7 +85,8 @@ fn what_is_missing_is_said_without_this_machines_folders() {
     std::fs::create_dir_all(assembly.parent().unwrap()).unwrap();
     std::fs::write(&assembly, "").unwrap();
     std::fs::write(place.join("barewire-0.1.0.tgz"), "no archive").unwrap();
-    let mut kit = Kit::of(&place.join("../").join(place.file_name().unwrap())).unwrap();
+    let mut kit = Kit::of(&place).unwrap();
+    kit.shown = "target/dist".to_owned();
     for language in [Language::CSharp, Language::Node] {
         let why = kit.program(language).map(|_| ()).unwrap_err();
         let temporary = std::env::temp_dir().join("barewire-kit").display().to_string();
