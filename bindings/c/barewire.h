@@ -970,9 +970,10 @@ int bw_fail(struct bw_client *client, bw_flow flow, uint64_t request, uint16_t c
 
 /**
  * How long a sleep on bw_event_fd may be at most: until the next deadline of a request, in milliseconds, rounded up. A wait in
- * bw_wait_event knows by itself.
+ * bw_wait_event knows by itself. Between bw_arm and bw_disarm it also says whether a call of another thread has left an event, or has taken
+ * away what would have made the descriptor readable: ask after such calls, and end the sleep.
  *
- * @return Milliseconds; INT_MAX when no request has a deadline.
+ * @return Milliseconds; 0: do not sleep; INT_MAX when no request has a deadline.
  */
 int bw_sleep_max_ms(struct bw_client *client);
 

@@ -169,12 +169,15 @@ namespace Barewire
 
     /// <summary>A channel to the daemon, for any number of threads.</summary>
     /// <remarks>
-    /// One thread of its own takes events: it completes tasks, whose continuations run elsewhere, and keeps the other events for Next.
+    /// A thread in Next takes events itself, so that no other stands between it and its message. Tasks are completed by one thread of the
+    /// client's own, whose continuations run elsewhere; it takes events while one is not complete, and while nobody else does.
     /// What nobody has read yet stays in shared memory and holds its sender up.
     /// </remarks>
     public sealed class Client : IDisposable
     {
         const uint CallsMax = 4096;
+        /// <summary>Nobody has taken events for so long: the client's own thread does.</summary>
+        const int KeepAfterMs = 10;
         static readonly byte[] Nothing = new byte[0];
 
         readonly IntPtr raw;
@@ -185,6 +188,15 @@ namespace Barewire
             new ConcurrentDictionary<ulong, TaskCompletionSource<ulong>>();
         readonly object gate = new object();
         readonly Queue<Native.Event> queue = new Queue<Native.Event>();
+        /// <summary>What others have taken and the client's own thread is to complete.</summary>
+        readonly Queue<Native.Event> handed = new Queue<Native.Event>();
+        /// <summary>What that thread sleeps on.</summary>
+        readonly AutoResetEvent keep = new AutoResetEvent(false);
+        /// <summary>Who takes events.</summary>
+        Thread leader;
+        long leads;
+        int waiting, writers;
+        bool asleep;
         long tokens;
         long room;
         int freed;
@@ -217,19 +229,111 @@ namespace Barewire
             for (;;)
             {
                 Native.Event e;
+                if (Due(out e))
+                {
+                    Dispatch(ref e);
+                    continue;
+                }
+                if (ended != null || stopping) break;
                 int got = Native.bw_wait_event(raw, -1, out e);
-                if (stopping)
+                if (Leave(got, ref e)) Dispatch(ref e);
+            }
+            End(stopping ? new ClosedException("the client was closed") : ended);
+        }
+
+        /// <summary>Until there is something to do for the client's own thread: an event that is due, or (false) to take events.</summary>
+        bool Due(out Native.Event e)
+        {
+            long seen = -1;
+            for (;;)
+            {
+                int nap = KeepAfterMs;
+                lock (gate)
                 {
-                    End(new ClosedException("the client was closed"));
-                    return;
+                    asleep = false;
+                    e = default(Native.Event);
+                    if (handed.Count > 0)
+                    {
+                        e = handed.Dequeue();
+                        return true;
+                    }
+                    if (ended != null || stopping) return false;
+                    bool active = leads != seen;
+                    seen = leads;
+                    if (leader == null && (IsNeeded || (!active && waiting == 0)))
+                    {
+                        leader = taker;
+                        return false;
+                    }
+                    if (leader != null && !active)
+                    {
+                        // It waits for long. Who leaves says so then.
+                        asleep = true;
+                        nap = Timeout.Infinite;
+                        seen = -1;
+                    }
                 }
-                if (got == Native.Busy || got == Native.Interrupted) Thread.Yield();
-                else if (got < 0)
+                keep.WaitOne(nap);
+            }
+        }
+
+        /// <summary>Somebody waits for what only the client's own thread brings.</summary>
+        bool IsNeeded { get { return writers > 0 || !asked.IsEmpty || !opening.IsEmpty; } }
+
+        /// <summary>The leader is none any more, and what it took is said. True: its event is for a task.</summary>
+        bool Leave(int got, ref Native.Event e)
+        {
+            lock (gate)
+            {
+                leader = null;
+                bool isForTask = false;
+                if (got == 1)
                 {
-                    End(BarewireException.Last(got));
-                    return;
+                    switch (e.Kind)
+                    {
+                        case 3: // accepted
+                        case 4: // message
+                        case 9: // closed
+                        case 12: // request
+                        case 16: // cancelled
+                            queue.Enqueue(e);
+                            break;
+                        case 10: // writable
+                            room++;
+                            break;
+                        case 11: // woken
+                            break;
+                        default:
+                            isForTask = true;
+                            break;
+                    }
                 }
-                else if (got == 1) Dispatch(ref e);
+                else if (got < 0 && got != Native.Busy && got != Native.Interrupted) ended = BarewireException.Last(got);
+                if (waiting > 0) Monitor.PulseAll(gate);
+                return isForTask;
+            }
+        }
+
+        /// <summary>A task was made: the client's own thread takes events for it.</summary>
+        void Summon()
+        {
+            lock (gate)
+            {
+                if (leader == null) keep.Set();
+            }
+        }
+
+        /// <summary>With the lock: waits for a change.</summary>
+        void Await(int ms)
+        {
+            waiting++;
+            try
+            {
+                Monitor.Wait(gate, ms);
+            }
+            finally
+            {
+                waiting--;
             }
         }
 
@@ -268,13 +372,6 @@ namespace Barewire
                     if (opening.TryRemove(e.Token, out to))
                         to.TrySetException(BarewireException.Of(Native.PortTaken, "the UDP port is taken"));
                     return;
-                case 10: // writable
-                    lock (gate)
-                    {
-                        room++;
-                        Monitor.PulseAll(gate);
-                    }
-                    return;
                 case 13: // response
                 case 14: // failure
                     try
@@ -291,17 +388,6 @@ namespace Barewire
                 case 15: // unanswered
                     Answered(e.Token).TrySetException(
                         e.Reason == 1 ? (Exception)new TimeoutException("no answer before the deadline") : new FlowEndedException());
-                    return;
-                case 3:
-                case 4:
-                case 9:
-                case 12:
-                case 16:
-                    lock (gate)
-                    {
-                        queue.Enqueue(e);
-                        Monitor.PulseAll(gate);
-                    }
                     return;
             }
         }
@@ -358,7 +444,16 @@ namespace Barewire
                 using (cancel.Register(Pulse))
                 lock (gate)
                 {
-                    while (room == before && ended == null && !cancel.IsCancellationRequested) Monitor.Wait(gate);
+                    writers++;
+                    try
+                    {
+                        if (leader == null) keep.Set();
+                        while (room == before && ended == null && !cancel.IsCancellationRequested) Await(Timeout.Infinite);
+                    }
+                    finally
+                    {
+                        writers--;
+                    }
                     if (ended != null) throw ended;
                 }
             }
@@ -366,7 +461,12 @@ namespace Barewire
 
         void Pulse()
         {
-            lock (gate) Monitor.PulseAll(gate);
+            lock (gate)
+            {
+                Monitor.PulseAll(gate);
+                // It may be who sleeps in the library.
+                if (leader != null && leader != taker) Native.bw_wake(raw);
+            }
         }
 
         unsafe delegate int WithBytes(byte* data, UIntPtr len);
@@ -391,6 +491,7 @@ namespace Barewire
                 opening.TryRemove(token, out _);
                 throw;
             }
+            Summon();
             if (ended != null) to.TrySetException(ended);
             return await to.Task.ConfigureAwait(false);
         }
@@ -456,6 +557,7 @@ namespace Barewire
             ulong id = 0;
             Patiently(() => Pinned(new ArraySegment<byte>(data), (p, n) => Native.bw_request(raw, flow, p, n, us, out id)), cancel);
             var call = Answered(id);
+            Summon();
             if (ended != null) call.TrySetException(ended);
             return Answer(id, call, cancel);
         }
@@ -496,7 +598,7 @@ namespace Barewire
         /// <summary>Waits for an event; null when the time was over. Without a time-out: for ever.</summary>
         public Event Next(TimeSpan? timeout = null, CancellationToken cancel = default(CancellationToken))
         {
-            var clock = System.Diagnostics.Stopwatch.StartNew();
+            var clock = timeout == null ? null : System.Diagnostics.Stopwatch.StartNew();
             Native.Event e;
             using (cancel.Register(Pulse))
             lock (gate)
@@ -507,12 +609,39 @@ namespace Barewire
                     cancel.ThrowIfCancellationRequested();
                     double left = timeout == null ? -1 : Math.Ceiling((timeout.Value - clock.Elapsed).TotalMilliseconds);
                     if (timeout != null && left <= 0) return null;
-                    Monitor.Wait(gate, left > int.MaxValue ? int.MaxValue : (int)left);
+                    int ms = left > int.MaxValue ? int.MaxValue : (int)left;
+                    if (leader == null && !stopping && !IsNeeded) Lead(ms);
+                    else
+                    {
+                        // When it keeps watch only, it makes room.
+                        if (leader == taker && !IsNeeded) Native.bw_wake(raw);
+                        Await(ms);
+                    }
                 }
                 e = queue.Dequeue();
             }
             byte[] data = e.Kind == 4 || e.Kind == 12 ? Take(ref e) : Nothing;
             return new Event((EventKind)e.Kind, e.Flow, e.Reason, e.Token, data);
+        }
+
+        /// <summary>Takes an event, or waits for one for a while. With the lock, which it lets go for that.</summary>
+        void Lead(int ms)
+        {
+            leader = Thread.CurrentThread;
+            Monitor.Exit(gate);
+            var e = default(Native.Event);
+            int got = 0;
+            try
+            {
+                got = Native.bw_wait_event(raw, ms, out e);
+            }
+            finally
+            {
+                Monitor.Enter(gate);
+                leads++;
+                if (Leave(got, ref e)) handed.Enqueue(e);
+                if (asleep || handed.Count > 0 || ended != null || IsNeeded) keep.Set();
+            }
         }
 
         /// <summary>Ends a flow after everything sent on it was acknowledged; an event of kind Closed follows.</summary>
@@ -525,9 +654,20 @@ namespace Barewire
         public void Dispose()
         {
             stopping = true;
-            while (!taker.Join(1)) Native.bw_wake(raw);
+            do
+            {
+                keep.Set();
+                Native.bw_wake(raw);
+            }
+            while (!taker.Join(1));
             End(new ClosedException("the client was closed"));
-            if (Interlocked.Exchange(ref freed, 1) == 0) Unbusy(() => Native.bw_client_free(raw));
+            // A thread that takes events is woken until it has left.
+            if (Interlocked.Exchange(ref freed, 1) == 0)
+                while (Native.bw_client_free(raw) == Native.Busy)
+                {
+                    Native.bw_wake(raw);
+                    Thread.Yield();
+                }
             GC.SuppressFinalize(this);
         }
     }

@@ -4,8 +4,8 @@
 //	flow, err := client.Connect(ctx, "10.0.0.2:888", nil)
 //	answer, err := client.Call(ctx, flow, []byte("price of ES?"))
 //
-// A Client may be used by any number of goroutines. One goroutine of its own takes events and hands them out; it sleeps in C
-// until something happens, and no other goroutine does. Contexts end waits, and a deadline travels to the server.
+// A Client may be used by any number of goroutines. One of those that wait takes events for all of them, and sleeps where Go's
+// sockets do: no goroutine and no thread waits in C. Contexts end waits, and a deadline travels to the server.
 //
 // Needs libbarewire and barewire.h: CGO_CFLAGS=-I..., CGO_LDFLAGS=-L....
 package barewire
@@ -131,19 +131,19 @@ type answer struct {
 
 // Client is a channel to the daemon.
 type Client struct {
-	raw      *C.bw_client
-	mu       sync.Mutex
-	next     uint64
-	asked    map[uint64]chan answer // calls, by number
-	early    map[uint64]answer      // answers that came before their call was entered
-	opening  map[uint64]chan answer // connections, by token
-	writable chan struct{}          // closed, and made anew, when there is room
-	err      error                  // why it ended
-	done     chan struct{}
-	queue    []C.bw_event
-	ready    chan struct{}
-	stop     chan struct{}
-	once     sync.Once
+	raw     *C.bw_client
+	mu      sync.Mutex
+	next    uint64
+	asked   map[uint64]chan answer     // calls, by number
+	early   map[uint64]answer          // answers that came before their call was entered
+	opening map[uint64]chan answer     // connections, by token
+	writers map[chan struct{}]struct{} // who waits for room
+	err     error                      // why it ended
+	done    chan struct{}
+	queue   []C.bw_event
+	ready   chan struct{}
+	once    sync.Once
+	leadership
 }
 
 // RequestsMax is how many calls of a client may wait for an answer at a time.
@@ -170,45 +170,19 @@ func Attach(name, socket string) (*Client, error) {
 		defer C.free(unsafe.Pointer(csocket))
 	}
 	c := &Client{asked: map[uint64]chan answer{}, early: map[uint64]answer{}, opening: map[uint64]chan answer{},
-		writable: make(chan struct{}), done: make(chan struct{}), stop: make(chan struct{}), ready: make(chan struct{}, 1)}
+		writers: map[chan struct{}]struct{}{}, done: make(chan struct{}), ready: make(chan struct{}, 1)}
 	if _, err := try(func() C.int { return C.bw_client_attach(cname, csocket, &c.raw) }); err != nil {
 		return nil, err
 	}
-	if _, err := try(func() C.int { return C.bw_requests(c.raw, RequestsMax) }); err != nil {
+	_, err := try(func() C.int { return C.bw_requests(c.raw, RequestsMax) })
+	if err == nil {
+		err = c.prepare()
+	}
+	if err != nil {
+		C.bw_client_free(c.raw)
 		return nil, err
 	}
-	go c.run()
 	return c, nil
-}
-
-// run takes events until the client ends. It never waits for the program: what nobody has read yet is kept here, as claims to
-// memory that the sender does not get back, so the sender is held up and not this host's memory.
-func (c *Client) run() {
-	for {
-		var event C.bw_event
-		got := C.bw_wait_event(c.raw, -1, &event)
-		select {
-		case <-c.stop:
-			c.end(ErrClosed)
-			return
-		default:
-		}
-		if got == C.BW_ERR_BUSY {
-			// Another goroutine is inside bw_listen_wait.
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		if got < 0 && got != C.BW_ERR_INTERRUPTED {
-			c.end(Code(got))
-			return
-		}
-		if got == 1 && !c.answer(&event) {
-			c.mu.Lock()
-			c.queue = append(c.queue, event)
-			c.mu.Unlock()
-			c.signal()
-		}
-	}
 }
 
 func (c *Client) signal() {
@@ -233,11 +207,16 @@ func (c *Client) pop() (e C.bw_event, there bool) {
 	return e, there
 }
 
+// end ends waits. What it ended for first is told, until it is closed.
 func (c *Client) end(why error) {
 	c.mu.Lock()
-	c.err = why
-	c.mu.Unlock()
-	close(c.done)
+	defer c.mu.Unlock()
+	if c.err == nil {
+		close(c.done)
+	}
+	if c.err == nil || why == ErrClosed {
+		c.err = why
+	}
 }
 
 // answer hands an event to who waits for it. False: it is for Next.
@@ -295,8 +274,10 @@ func (c *Client) answer(e *C.bw_event) bool {
 		}
 		return true
 	case C.BW_EVENT_WRITABLE:
-		close(c.writable)
-		c.writable = make(chan struct{})
+		for to := range c.writers {
+			to <- struct{}{}
+			delete(c.writers, to)
+		}
 		return true
 	case C.BW_EVENT_ACCEPTED, C.BW_EVENT_MESSAGE, C.BW_EVENT_CLOSED, C.BW_EVENT_REQUEST, C.BW_EVENT_REQUEST_CANCELLED:
 		return false
@@ -327,6 +308,7 @@ func (c *Client) take(e *C.bw_event) ([]byte, error) {
 	})
 	c.unbusy(func() C.int { return C.bw_message_release(c.raw, &e.message) })
 	C.bw_flush(c.raw)
+	c.nudge(never)
 	if read < 0 {
 		return nil, Code(read)
 	}
@@ -335,33 +317,24 @@ func (c *Client) take(e *C.bw_event) ([]byte, error) {
 
 // Next waits for an event.
 func (c *Client) Next(ctx context.Context) (Event, error) {
-	var e C.bw_event
 	for {
-		var there bool
-		if e, there = c.pop(); there {
-			break
+		if e, there := c.pop(); there {
+			return c.read(&e)
 		}
-		select {
-		case <-c.ready:
-		case <-ctx.Done():
-			return Event{}, ctx.Err()
-		case <-c.done:
-			// What was said before the end comes first.
-			if e, there = c.pop(); !there {
-				return Event{}, c.ended()
-			}
-		}
-		if there {
-			break
+		if _, err := wait(ctx, c, c.ready); err != nil {
+			return Event{}, err
 		}
 	}
+}
+
+func (c *Client) read(e *C.bw_event) (Event, error) {
 	out := Event{Kind: Kind(e.kind), Flow: Flow(e.flow), Reason: int(e.reason), Number: uint64(e.token)}
 	var err error
 	switch out.Kind {
 	case Message:
-		out.Data, err = c.take(&e)
+		out.Data, err = c.take(e)
 	case Request:
-		out.Data, err = c.take(&e)
+		out.Data, err = c.take(e)
 		out.Left, out.Reason = time.Duration(e.reason)*time.Microsecond, 0
 	}
 	if err != nil {
@@ -400,12 +373,12 @@ func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int, u
 		forget()
 		return 0, err
 	}
-	select {
-	case a := <-to:
+	a, err := wait(ctx, c, to)
+	if err == nil {
 		return a.flow, a.err
-	case <-ctx.Done():
-	case <-c.done:
-		return 0, c.ended()
+	}
+	if ctx.Err() == nil {
+		return 0, err
 	}
 	// From here on an answer is undone by who takes it. One that was taken before is in the channel.
 	forget()
@@ -417,6 +390,7 @@ func (c *Client) open(ctx context.Context, start func(token C.uint64_t) C.int, u
 	default:
 		c.unbusy(func() C.int { return C.bw_cancel(c.raw, C.uint64_t(token)) })
 	}
+	c.nudge(never)
 	return 0, ctx.Err()
 }
 
@@ -444,11 +418,10 @@ func (c *Client) Connect(ctx context.Context, remote string, options *Options) (
 
 // patiently repeats a call while memory or ring is full.
 func (c *Client) patiently(ctx context.Context, call func() C.int) (int, error) {
+	var room chan struct{}
 	for {
-		c.mu.Lock()
-		writable := c.writable
-		c.mu.Unlock()
 		n, err := try(call)
+		c.nudge(never)
 		if errors.Is(err, ErrBusy) {
 			runtime.Gosched()
 			if ctx.Err() != nil {
@@ -459,14 +432,23 @@ func (c *Client) patiently(ctx context.Context, call func() C.int) (int, error) 
 		if !errors.Is(err, ErrAgain) {
 			return n, err
 		}
-		select {
-		case <-writable:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-c.done:
-			return 0, c.ended()
+		if room == nil {
+			// Once more, when what makes room is seen.
+			room = make(chan struct{}, 1)
+			defer c.giveUp(room)
+		} else if _, err := wait(ctx, c, room); err != nil {
+			return 0, err
 		}
+		c.mu.Lock()
+		c.writers[room] = struct{}{}
+		c.mu.Unlock()
 	}
+}
+
+func (c *Client) giveUp(room chan struct{}) {
+	c.mu.Lock()
+	delete(c.writers, room)
+	c.mu.Unlock()
 }
 
 func pointer(data []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(data)) }
@@ -479,7 +461,15 @@ func (c *Client) Send(ctx context.Context, flow Flow, data []byte) error {
 
 // TrySend queues a message, or fails with ErrAgain while there is no room.
 func (c *Client) TrySend(flow Flow, data []byte) error {
-	_, err := try(func() C.int { return C.bw_send(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data))) })
+	send := func() C.int { return C.bw_send(c.raw, C.bw_flow(flow), pointer(data), C.size_t(len(data))) }
+	_, err := try(send)
+	c.nudge(never)
+	if errors.Is(err, ErrAgain) {
+		// Nobody may have taken the events that make room.
+		c.drain()
+		_, err = try(send)
+		c.nudge(never)
+	}
 	return err
 }
 
@@ -503,12 +493,14 @@ func (c *Client) Call(ctx context.Context, flow Flow, data []byte) ([]byte, erro
 // Start sends a request. Wait for it: it holds one of RequestsMax.
 func (c *Client) Start(ctx context.Context, flow Flow, data []byte) (*Pending, error) {
 	var timeout C.uint64_t
-	if deadline, set := ctx.Deadline(); set {
+	deadline, isSet := ctx.Deadline()
+	if isSet {
 		left := time.Until(deadline).Microseconds()
 		if left <= 0 {
 			return nil, context.DeadlineExceeded
 		}
 		timeout = C.uint64_t(left)
+		c.timed.Store(true)
 	}
 	p := &Pending{c: c, ctx: ctx, to: make(chan answer, 1)}
 	_, err := c.patiently(ctx, func() C.int {
@@ -516,6 +508,9 @@ func (c *Client) Start(ctx context.Context, flow Flow, data []byte) (*Pending, e
 	})
 	if err != nil {
 		return nil, err
+	}
+	if isSet {
+		c.nudge(deadline.UnixNano())
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -531,27 +526,26 @@ func (c *Client) Start(ctx context.Context, flow Flow, data []byte) (*Pending, e
 // Wait waits for the answer, once. The context is that of Start.
 func (p *Pending) Wait() ([]byte, error) {
 	c := p.c
-	select {
-	case a := <-p.to:
+	a, err := wait(p.ctx, c, p.to)
+	if err == nil {
 		return a.data, a.err
-	case <-c.done:
-		return nil, c.ended()
-	case <-p.ctx.Done():
+	}
+	if p.ctx.Err() == nil {
+		return nil, err
 	}
 	for {
 		n := C.bw_request_cancel(c.raw, p.id)
+		c.nudge(never)
 		if n == C.BW_ERR_BUSY {
 			runtime.Gosched()
 			continue
 		}
 		if n == 0 {
 			// Its answer is an event already, and comes.
-			select {
-			case a := <-p.to:
-				return a.data, a.err
-			case <-c.done:
-				return nil, c.ended()
+			if a, err = wait(context.Background(), c, p.to); err != nil {
+				return nil, err
 			}
+			return a.data, a.err
 		}
 		c.mu.Lock()
 		delete(c.asked, uint64(p.id))
@@ -587,20 +581,12 @@ func (c *Client) CloseFlow(flow Flow) error {
 // Close ends the client: its flows are reset, waits end, and everything on it fails with ErrClosed.
 func (c *Client) Close() error {
 	c.once.Do(func() {
-		close(c.stop)
-		for {
-			C.bw_wake(c.raw)
-			select {
-			case <-c.done:
-				c.mu.Lock()
-				// What nobody has read goes with the client, and whatever it ended for before, it is closed now.
-				c.queue, c.err = nil, ErrClosed
-				c.mu.Unlock()
-				c.unbusy(func() C.int { return C.bw_client_free(c.raw) })
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
+		c.stop()
+		c.mu.Lock()
+		// What nobody has read goes with the client.
+		c.queue = nil
+		c.mu.Unlock()
+		c.unbusy(func() C.int { return C.bw_client_free(c.raw) })
 	})
 	return nil
 }

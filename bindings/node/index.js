@@ -28,6 +28,8 @@ class Failure extends BarewireError {
 
 const BUSY = -3;
 const AGAIN = -4;
+const ACCEPTED = 3;
+const REQUEST_HEAD = 16; // bytes before the body in the message of a request or an answer
 const CLASSES = new Map([
   [-2, ClosedError],
   [AGAIN, FullError],
@@ -43,6 +45,11 @@ const NOT_CONNECTED = [
   "the peer does not trust this host's key", 'the peer has another key than the trusted one', 'the peer does not encrypt',
   "this host does not trust the peer's key", 'this user may not connect there',
 ];
+// The array that both sides have (src/watch.rs).
+const BURST = 64;
+const NUMBERS = 6;
+const WANTED = BURST * NUMBERS;
+const HELD = WANTED + 1;
 const KINDS = new Map([
   [3, 'accepted'],
   [4, 'message'],
@@ -60,7 +67,7 @@ function notConnected(reason) {
   return error(reason < 6 ? -14 - reason : -24, text);
 }
 
-/** Calls the native part, whose thread may be inside for a moment. */
+/** Calls the native part. */
 function call(work) {
   for (;;) {
     try {
@@ -82,26 +89,40 @@ function buffer(data) {
 
 class Client {
   #native;
+  #board = new BigUint64Array(HELD + 1);
   #ended = null;
   #tokens = 0n;
   #asked = new Map(); // calls and attempts, by number or 't' and token
   #events = []; // claims to messages that nobody has read: they hold up who sent them
   #readers = [];
   #writers = []; // who waits for room
-  #referenced = true;
 
   constructor(name = 'node', { socket, callsMax = 4096 } = {}) {
-    this.#native = call(() => new native.NativeClient(name, socket, callsMax, (burst) => burst.forEach((e) => this.#take(e))));
-    this.#refer();
+    this.#native = call(() => new native.NativeClient(name, socket, callsMax, this.#board, (count) => this.#burst(count)));
   }
 
-  /** Node stays while somebody waits, and no longer. */
+  /** Node stays while somebody waits, and no longer: the loop looks there before it sleeps. */
   #refer() {
     const needed = this.#asked.size > 0 || this.#readers.length > 0 || this.#writers.length > 0;
-    if (needed !== this.#referenced && this.#ended === null) {
-      this.#referenced = needed;
-      this.#native.setReferenced(needed);
+    this.#board[WANTED] = needed ? 1n : 0n;
+    // It may have none to sleep for.
+    if (needed && this.#board[HELD] === 0n && this.#ended === null) this.#native.hold();
+  }
+
+  #burst(count) {
+    const board = this.#board;
+    // JavaScript that this runs may have the next burst made, so all of this one is read first.
+    const events = [];
+    for (let i = 0; i < count; i += 1) {
+      const at = i * NUMBERS;
+      const kind = Number(BigInt.asIntN(64, board[at]));
+      const e = {
+        kind, reason: Number(board[at + 1]), flow: board[at + 2], token: board[at + 3], offset: Number(board[at + 4]), len: Number(board[at + 5]), text: '',
+      };
+      if (kind < 0 || kind === ACCEPTED) e.text = this.#native.text(i);
+      events.push(e);
     }
+    for (const e of events) this.#take(e);
   }
 
   #settle(key, work) {
@@ -187,13 +208,16 @@ class Client {
   }
 
   #body(e) {
-    return call(() => this.#native.take(e.messageFlow, e.offset, e.len, e.kind !== 4));
+    const head = e.kind === 4 ? 0 : REQUEST_HEAD;
+    const body = Buffer.allocUnsafe(Math.max(0, e.len - head));
+    call(() => this.#native.take(e.flow, e.offset, e.len, head !== 0, body));
+    return body;
   }
 
   #event(e) {
     const kind = KINDS.get(e.kind);
     const event = { kind, flow: e.flow };
-    if (kind === 'accepted') event.remote = e.remote;
+    if (kind === 'accepted') event.remote = e.text;
     if (kind === 'closed') event.reason = e.reason;
     if (kind === 'request' || kind === 'cancelled') event.number = e.token;
     if (kind === 'request') event.leftMs = e.reason === 0 ? Infinity : e.reason / 1000;
@@ -279,7 +303,13 @@ class Client {
 
   async send(flow, data, { signal } = {}) {
     const bytes = buffer(data);
-    await this.#patiently(() => this.#native.send(flow, bytes), signal);
+    signal?.throwIfAborted();
+    try {
+      this.#now(() => this.#native.send(flow, bytes));
+    } catch (e) {
+      if (!(e instanceof FullError)) throw e;
+      await this.#patiently(() => this.#native.send(flow, bytes), signal);
+    }
   }
 
   async call(flow, data, { timeoutMs, signal } = {}) {

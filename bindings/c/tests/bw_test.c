@@ -107,6 +107,8 @@ static int wait_by_descriptor(bw_client *client, bw_event *event) {
     if (bw_arm(client) == 1) {
       struct pollfd p = {.fd = bw_event_fd(client), .events = POLLIN};
       CHECK(p.fd >= 0 && poll(&p, 1, 30000) == 1);
+      /* It has been rung: whoever would sleep now would not be rung again. */
+      CHECK(bw_sleep_max_ms(client) == 0);
     }
     CHECK(bw_disarm(client) == BW_OK);
   }

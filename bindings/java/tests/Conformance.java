@@ -323,15 +323,22 @@ public final class Conformance {
 
     void closeWaiting() throws InterruptedException {
         long flow = connect();
-        CompletableFuture<byte[]> held = client.call(flow, bytes("hold"), null);
         Throwable[] ended = new Throwable[1];
-        Thread waiter = new Thread(() -> {
+        Runnable waits = () -> {
             try {
                 client.next();
             } catch (BarewireException e) {
                 ended[0] = e;
             }
-        });
+        };
+        Thread interrupted = new Thread(waits);
+        interrupted.start();
+        Thread.sleep(50);
+        interrupted.interrupt();
+        interrupted.join();
+        check(ended[0] != null && ended[0].getMessage().contains("interrupted"), "a thread that waits can be interrupted");
+        CompletableFuture<byte[]> held = client.call(flow, bytes("hold"), null);
+        Thread waiter = new Thread(waits);
         waiter.start();
         client.close();
         waiter.join();

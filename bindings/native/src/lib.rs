@@ -11,6 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_int};
 
 pub use barewire::error::{BW_ERR_AGAIN, BW_ERR_BUSY, BW_ERR_HANDLE, BW_ERR_INTERRUPTED, BW_ERR_INVALID};
 pub use barewire::request::BW_REQUEST_HEAD;
+pub use barewire::types::BW_EVENT_MESSAGE;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,18 @@ fn checked(code: c_int) -> Result<i32> {
 
 fn c_text(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Failed { code: BW_ERR_INVALID, text: "a text has a zero byte".to_owned() })
+}
+
+/// The event that a call fills in, by what it returns.
+fn event_by(call: impl FnOnce(*mut BwEvent) -> c_int) -> Result<Option<Event>> {
+    let message = BwMessage { flow: 0, offset: 0, len: 0 };
+    let (local, remote) = (BwAddr::default(), BwAddr::default());
+    let mut event = BwEvent { kind: 0, reason: 0, flow: 0, token: 0, message, local, remote };
+    let got = checked(call(&mut event))?;
+    let m = event.message;
+    let message = Claim { flow: m.flow, offset: m.offset, len: m.len };
+    let BwEvent { kind, reason, flow, token, remote, .. } = event;
+    Ok((got == 1).then_some(Event { kind, reason, flow, token, message, remote }))
 }
 
 /// Tries again as long as another thread is inside.
@@ -193,15 +206,37 @@ impl Ticket {
 
     /// Waits for the next event; `None` when the time was over.
     pub fn wait_event(self, timeout_ms: i32) -> Result<Option<Event>> {
-        let message = BwMessage { flow: 0, offset: 0, len: 0 };
-        let (local, remote) = (BwAddr::default(), BwAddr::default());
-        let mut event = BwEvent { kind: 0, reason: 0, flow: 0, token: 0, message, local, remote };
-        // SAFETY: a place for the event.
-        let got = checked(unsafe { bw_wait_event(self.raw(), timeout_ms, &mut event) })?;
-        let m = event.message;
-        let message = Claim { flow: m.flow, offset: m.offset, len: m.len };
-        let BwEvent { kind, reason, flow, token, remote, .. } = event;
-        Ok((got == 1).then_some(Event { kind, reason, flow, token, message, remote }))
+        event_by(|place| {
+            // SAFETY: a place for the event.
+            unsafe { bw_wait_event(self.raw(), timeout_ms, place) }
+        })
+    }
+
+    /// The next event; never waits.
+    pub fn next_event(self) -> Result<Option<Event>> {
+        event_by(|place| {
+            // SAFETY: a place for the event.
+            unsafe { bw_next_event(self.raw(), place) }
+        })
+    }
+
+    /// What to poll between [`arm`](Ticket::arm) and [`disarm`](Ticket::disarm). It lives as long as the client.
+    pub fn event_fd(self) -> Result<i32> {
+        checked(bw_event_fd(self.raw()))
+    }
+
+    /// False: there is an event already, or no sleep to be had.
+    pub fn arm(self) -> Result<bool> {
+        Ok(checked(bw_arm(self.raw()))? == 1)
+    }
+
+    pub fn disarm(self) -> Result<i32> {
+        checked(bw_disarm(self.raw()))
+    }
+
+    /// How long to sleep at most; `i32::MAX`: for ever.
+    pub fn sleep_max_ms(self) -> Result<i32> {
+        checked(bw_sleep_max_ms(self.raw()))
     }
 
     /// Copies the bytes of a message from `head` on, as many as `out` has room for.

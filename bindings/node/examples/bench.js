@@ -17,7 +17,8 @@ function framed(socket, size, onMessage) {
   let rest = null;
   socket.on('data', (chunk) => {
     let data = rest === null ? chunk : Buffer.concat([rest, chunk]);
-    while (data.length >= size + 4) {
+    // A client that has measured destroys it: what else came with the last answer is not for it.
+    while (data.length >= size + 4 && !socket.destroyed) {
       if (data.readUInt32LE(0) !== size) throw new Error('a message of another length');
       onMessage(data.subarray(4, size + 4));
       data = data.subarray(size + 4);

@@ -1,18 +1,15 @@
 //! The native part: `index.js` makes promises and iterators of it.
 //!
-//! A thread of each client's own sleeps in the library until something happens, and puts events into Node's loop. Everything else is
-//! called on Node's thread and never waits. Failures are thrown as errors whose `code` is a `BW_ERR_...` number as a text.
+//! Everything is called on Node's thread and never waits; events come from its own loop (`watch.rs`). Failures are thrown as errors whose
+//! `code` is a `BW_ERR_...` number as a text.
 
-use barewire_native::{
-    BW_ERR_BUSY, BW_ERR_HANDLE, BW_ERR_INTERRUPTED, BW_REQUEST_HEAD, Claim, Event, Failed, Ticket, addr_text,
-};
-use napi::bindgen_prelude::{BigInt, Buffer};
-use napi::threadsafe_function::{ErrorStrategy, ThreadsafeFunction, ThreadsafeFunctionCallMode};
-use napi::{Env, JsFunction, Status};
+mod watch;
+
+use barewire_native::{BW_ERR_BUSY, BW_REQUEST_HEAD, Claim, Failed, Ticket};
+use napi::bindgen_prelude::{BigInt, BufferSlice};
+use napi::{Env, JsFunction, JsTypedArray, NapiRaw};
 use napi_derive::napi;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use watch::Watch;
 
 type Thrown = napi::Error<String>;
 
@@ -25,125 +22,32 @@ fn wide(n: &BigInt) -> u64 {
     n.get_u64().1
 }
 
-/// Something that happened, for JavaScript.
-#[napi(object)]
-pub struct Told {
-    /// `BW_EVENT_...`; negative: the client has ended, with this `BW_ERR_...`.
-    pub kind: i32,
-    /// By kind.
-    pub reason: u32,
-    /// The flow.
-    pub flow: BigInt,
-    /// What the request was given.
-    pub token: BigInt,
-    /// The message: its flow, offset and length.
-    pub message_flow: BigInt,
-    /// See `message_flow`.
-    pub offset: u32,
-    /// See `message_flow`.
-    pub len: u32,
-    /// The other end; empty: none.
-    pub remote: String,
-    /// Of an end: why.
-    pub text: String,
-}
-
-impl Told {
-    fn event(e: &Event) -> Told {
-        Told {
-            kind: e.kind as i32,
-            reason: e.reason,
-            flow: e.flow.into(),
-            token: e.token.into(),
-            message_flow: e.message.flow.into(),
-            offset: e.message.offset,
-            len: e.message.len,
-            remote: addr_text(&e.remote),
-            text: String::new(),
-        }
-    }
-
-    fn end(e: Failed) -> Told {
-        Told { kind: e.code, text: e.text, ..Told::event(&Event::default()) }
-    }
-}
-
-type Sink = ThreadsafeFunction<Vec<Told>, ErrorStrategy::Fatal>;
-
-/// Takes events until the client ends, and as many at once as there are.
-fn take_events(ticket: Ticket, stop: &AtomicBool, sink: &Sink) {
-    const BURST: usize = 64;
-    let closed = || Failed { code: BW_ERR_HANDLE, text: "the client was closed".to_owned() };
-    loop {
-        let mut burst = Vec::new();
-        let mut end = None;
-        loop {
-            let timeout_ms = if burst.is_empty() { -1 } else { 0 };
-            let got = ticket.wait_event(timeout_ms);
-            if stop.load(Ordering::Acquire) {
-                end = Some(closed());
-                break;
-            }
-            match got {
-                Ok(Some(e)) => burst.push(Told::event(&e)),
-                Ok(None) if burst.is_empty() => {}
-                Ok(None) => break,
-                Err(e) if e.code == BW_ERR_BUSY || e.code == BW_ERR_INTERRUPTED => std::thread::yield_now(),
-                Err(e) => {
-                    end = Some(e);
-                    break;
-                }
-            }
-            if burst.len() == BURST {
-                break;
-            }
-        }
-        let over = end.is_some();
-        burst.extend(end.map(Told::end));
-        let queued = sink.call(burst, ThreadsafeFunctionCallMode::NonBlocking);
-        if over || queued != Status::Ok {
-            return;
-        }
-    }
-}
-
 /// A client.
 #[napi]
 pub struct NativeClient {
     ticket: Ticket,
-    stop: Arc<AtomicBool>,
-    taker: Option<JoinHandle<()>>,
-    sink: Option<Sink>,
+    watch: Option<Watch>,
 }
 
 #[napi]
 impl NativeClient {
-    /// Attaches, and calls `sink` with events from then on.
+    /// Attaches, and calls `sink` with how many events are in `board` from then on.
     #[napi(constructor)]
     pub fn new(
+        env: Env,
         name: String,
         socket: Option<String>,
         calls_max: u32,
+        board: JsTypedArray,
         sink: JsFunction,
     ) -> Result<NativeClient, Thrown> {
-        let of_node = |e: napi::Error| Thrown::new("-21".to_owned(), e.reason);
-        let sink: Sink = sink
-            .create_threadsafe_function(
-                0,
-                |ctx: napi::threadsafe_function::ThreadSafeCallContext<Vec<Told>>| Ok(vec![ctx.value]),
-            )
-            .map_err(of_node)?;
         let ticket = barewire_native::attach(&name, socket.as_deref(), calls_max).map_err(thrown)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (theirs, stopped) = (sink.clone(), stop.clone());
-        let taker = std::thread::Builder::new()
-            .name("barewire".to_owned())
-            .spawn(move || take_events(ticket, &stopped, &theirs));
-        match taker {
-            Ok(taker) => Ok(NativeClient { ticket, stop, taker: Some(taker), sink: Some(sink) }),
+        // SAFETY: the values live as long as this call.
+        match unsafe { Watch::start(env.raw(), ticket, board.raw(), sink.raw()) } {
+            Ok(watch) => Ok(NativeClient { ticket, watch: Some(watch) }),
             Err(e) => {
                 let _ = ticket.free();
-                Err(Thrown::new("-21".to_owned(), e.to_string()))
+                Err(Thrown::new("-21".to_owned(), e.reason))
             }
         }
     }
@@ -177,12 +81,12 @@ impl NativeClient {
 
     /// Copies once, into shared memory.
     #[napi]
-    pub fn send(&self, flow: BigInt, data: Buffer) -> Result<i32, Thrown> {
+    pub fn send(&self, flow: BigInt, data: BufferSlice<'_>) -> Result<i32, Thrown> {
         self.ticket.send(wide(&flow), &data).map_err(thrown)
     }
 
     #[napi]
-    pub fn request(&self, flow: BigInt, data: Buffer, timeout_us: f64) -> Result<BigInt, Thrown> {
+    pub fn request(&self, flow: BigInt, data: BufferSlice<'_>, timeout_us: f64) -> Result<BigInt, Thrown> {
         self.ticket.request(wide(&flow), &data, timeout_us as u64).map(BigInt::from).map_err(thrown)
     }
 
@@ -192,7 +96,7 @@ impl NativeClient {
     }
 
     #[napi]
-    pub fn respond(&self, flow: BigInt, request: BigInt, data: Buffer) -> Result<i32, Thrown> {
+    pub fn respond(&self, flow: BigInt, request: BigInt, data: BufferSlice<'_>) -> Result<i32, Thrown> {
         self.ticket.respond(wide(&flow), wide(&request), &data).map_err(thrown)
     }
 
@@ -202,44 +106,43 @@ impl NativeClient {
         self.ticket.fail(wide(&flow), wide(&request), code, &why).map_err(thrown)
     }
 
-    /// The body of a message, which is released.
+    /// Copies the body of a message into a buffer of its length, and releases the message.
     #[napi]
     pub fn take(
         &self,
-        message_flow: BigInt,
+        flow: BigInt,
         offset: u32,
         len: u32,
         has_head: bool,
-    ) -> Result<Buffer, Thrown> {
-        let claim = Claim { flow: wide(&message_flow), offset, len };
+        mut into: BufferSlice<'_>,
+    ) -> Result<u32, Thrown> {
+        let claim = Claim { flow: wide(&flow), offset, len };
         let head = if has_head { BW_REQUEST_HEAD } else { 0 };
-        self.ticket.take(claim, head).map(Buffer::from).map_err(thrown)
+        self.ticket.take_into(claim, head, &mut into).map(|n| n as u32).map_err(thrown)
     }
 
-    /// Lets Node end while nothing but this client is left.
+    /// Has Node stay for this client, or not, as the board says, before the loop looks there.
     #[napi]
-    pub fn set_referenced(&mut self, env: Env, referenced: bool) -> napi::Result<()> {
-        match &mut self.sink {
-            Some(sink) if referenced => sink.refer(&env),
-            Some(sink) => sink.unref(&env),
-            None => Ok(()),
+    pub fn hold(&self) {
+        if let Some(watch) = &self.watch {
+            watch.hold();
         }
     }
 
-    /// Ends the client; the last call of `sink` follows.
+    /// The other end of the connection that an event of this burst is about; why the client ended.
+    #[napi]
+    pub fn text(&self, at: u32) -> String {
+        self.watch.as_ref().map_or_else(String::new, |watch| watch.text(at as usize))
+    }
+
+    /// Ends the client: nothing calls `sink` any more.
     #[napi]
     pub fn close(&mut self) {
-        let Some(taker) = self.taker.take() else { return };
-        self.stop.store(true, Ordering::Release);
-        while !taker.is_finished() {
-            let _ = self.ticket.wake();
-            std::thread::yield_now();
-        }
-        let _ = taker.join();
+        let Some(watch) = self.watch.take() else { return };
+        watch.end();
         while self.ticket.free().is_err_and(|e| e.code == BW_ERR_BUSY) {
             std::thread::yield_now();
         }
-        self.sink = None;
     }
 }
 

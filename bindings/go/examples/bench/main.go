@@ -4,7 +4,8 @@
 //	bench run barewire 10.0.0.2:888 SIZE WINDOW WARMUP_MS MEASURE_MS FILE
 //
 // `tcp` instead of `barewire` has a port of 0 for any. A server says `ready PORT`, and ends after its client. A client leaves each
-// round trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took.
+// round trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took. BENCH_SPIN in the environment, such as 20us, is how
+// long both look before they sleep.
 package main
 
 import (
@@ -102,8 +103,23 @@ func serveTCP(port, size int) error {
 	}
 }
 
+func attach(name string) (*barewire.Client, error) {
+	var spin time.Duration
+	if text := os.Getenv("BENCH_SPIN"); text != "" {
+		var err error
+		if spin, err = time.ParseDuration(text); err != nil {
+			return nil, err
+		}
+	}
+	client, err := barewire.Attach(name, "")
+	if err == nil {
+		client.Spin(spin)
+	}
+	return client, err
+}
+
 func serve(port int) error {
-	client, err := barewire.Attach("bench server", "")
+	client, err := attach("bench server")
 	if err != nil {
 		return err
 	}
@@ -235,7 +251,7 @@ func run(args []string) error {
 			defer conn.Close()
 			l = newTCP(conn, n[0])
 		} else {
-			client, err := barewire.Attach("bench client", "")
+			client, err := attach("bench client")
 			if err != nil {
 				return err
 			}

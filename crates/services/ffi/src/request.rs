@@ -122,13 +122,17 @@ pub unsafe extern "C" fn bw_fail(
 }
 
 /// How long a sleep on bw_event_fd may be at most: until the next deadline of a request, in milliseconds, rounded up. A wait in
-/// bw_wait_event knows by itself.
+/// bw_wait_event knows by itself. Between bw_arm and bw_disarm it also says whether a call of another thread has left an event, or has taken
+/// away what would have made the descriptor readable: ask after such calls, and end the sleep.
 ///
-/// @return Milliseconds; INT_MAX when no request has a deadline.
+/// @return Milliseconds; 0: do not sleep; INT_MAX when no request has a deadline.
 #[unsafe(no_mangle)]
 pub extern "C" fn bw_sleep_max_ms(client: *mut BwClient) -> c_int {
     guard(|| {
         with(client, |s| {
+            if s.armed && s.client.ends_sleep() {
+                return Ok(0);
+            }
             let left = s.requests.until_deadline().map(|left| left.as_nanos().div_ceil(1_000_000));
             Ok(left.and_then(|ms| c_int::try_from(ms).ok()).unwrap_or(c_int::MAX))
         })

@@ -45,17 +45,32 @@ impl Language {
         }
     }
 
-    /// What has to be installed.
-    fn tools(self) -> &'static [&'static str] {
+    /// What has to be installed, and Debian's package of it.
+    fn tools(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Language::Rust => &[],
-            Language::Python => &["python3"],
-            Language::Go => &["go", "cc"],
-            Language::Node => &["node"],
-            Language::Java => &["java"],
-            Language::CSharp => &["mono", "mcs"],
-            Language::Cpp => &["c++"],
+            Language::Python => &[("python3", "python3")],
+            Language::Go => &[("go", "golang-go"), ("cc", "gcc")],
+            Language::Node => &[("node", "nodejs")],
+            Language::Java => &[("java", "default-jre-headless")],
+            Language::CSharp => &[("mono", "mono-runtime"), ("mcs", "mono-mcs")],
+            Language::Cpp => &[("c++", "g++")],
         }
+    }
+}
+
+/// What a language needs for a carrier of others, and how it is installed.
+fn package_of(language: Language, carrier: Carrier) -> &'static str {
+    match (language, carrier) {
+        (Language::Python, Carrier::Zmq) => "python3 does not find zmq: `pip install pyzmq`",
+        (Language::Python, Carrier::Grpc) => "python3 does not find grpc: `pip install grpcio`",
+        (Language::Node, Carrier::Grpc) => {
+            "node does not find @grpc/grpc-js: `npm install @grpc/grpc-js`, and its folder node_modules in NODE_PATH"
+        }
+        (Language::Java, Carrier::Aeron) => {
+            "java does not find Aeron: download the jar `aeron-all`, and name it in CLASSPATH"
+        }
+        _ => "its program does not have it",
     }
 }
 
@@ -80,10 +95,12 @@ impl FromStr for Language {
 /// Packages, and a folder in which programs are made of them. It is removed on drop.
 pub struct Kit {
     packages: PathBuf,
+    /// The same in the user's words.
+    pub(super) shown: String,
     work: PathBuf,
     /// In memory, for what programs share with themselves.
     memory: PathBuf,
-    made: BTreeMap<Language, Result<Program, String>>,
+    pub(super) made: BTreeMap<Language, Result<Program, String>>,
     asked: BTreeMap<(Language, &'static str), Result<(), String>>,
 }
 
@@ -98,20 +115,22 @@ impl Kit {
         std::fs::create_dir_all(&work)?;
         let memory = Path::new("/dev/shm").join(name);
         let memory = if std::fs::create_dir(&memory).is_ok() { memory } else { work.clone() };
+        let shown = text(packages);
         let packages = packages.canonicalize().unwrap_or_else(|_| packages.to_owned());
-        Ok(Kit { packages, work, memory, made: BTreeMap::new(), asked: BTreeMap::new() })
+        Ok(Kit { packages, shown, work, memory, made: BTreeMap::new(), asked: BTreeMap::new() })
     }
 
     /// Whether the language finds the packages of others that a carrier is made of.
     ///
     /// # Errors
-    /// What is missing, in its program's words.
+    /// What is missing, and how to install it.
     pub(super) fn ask_for(&mut self, language: Language, carrier: Carrier) -> Result<(), String> {
         if let Some(said) = self.asked.get(&(language, carrier.word())) {
             return said.clone();
         }
         let program = self.program(language)?;
-        let said = program.asked(&["has", carrier.word()]);
+        let missing = |_| package_of(language, carrier).to_owned();
+        let said = program.asked(&["has", carrier.word()]).map_err(missing);
         self.asked.insert((language, carrier.word()), said.clone());
         said
     }
@@ -124,15 +143,20 @@ impl Kit {
         if let Some(made) = self.made.get(&language) {
             return made.clone();
         }
-        let made = self.make(language);
+        let made = self.make(language).map_err(|why| self.without_places(&why));
         self.made.insert(language, made.clone());
         made
     }
 
+    /// What tools say, without this machine's folders: it goes into rows, which others read.
+    fn without_places(&self, why: &str) -> String {
+        why.replace(&text(&self.packages), &self.shown).replace(&text(&self.work), "(work)")
+    }
+
     fn make(&self, language: Language) -> Result<Program, String> {
-        for tool in language.tools() {
+        for (tool, package) in language.tools() {
             if !is_installed(tool) {
-                return Err(format!("{tool} is not installed"));
+                return Err(format!("{tool} is not installed: on Debian, `apt install {package}`"));
             }
         }
         let folder = self.work.join(language.word());
@@ -272,7 +296,7 @@ impl Kit {
     fn package(&self, folder: &str, begin: &str, end: &str) -> Result<PathBuf, String> {
         let mut path = self.packages.clone();
         let none = || {
-            let place = self.packages.display();
+            let place = &self.shown;
             format!("no package {begin}*{end} in {place}: `make dist` makes it where its tools are installed")
         };
         for part in folder.split('/').filter(|part| !part.is_empty()) {

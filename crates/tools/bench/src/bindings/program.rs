@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// Bytes of a program's own words that an error repeats.
 const WORDS_MAX: usize = 600;
+/// Characters of a client's answer that an error repeats.
+const SAID_MAX: usize = 80;
 
 /// How to start it.
 #[derive(Clone, Debug)]
@@ -136,9 +138,15 @@ impl Program {
             out.read_to_string(&mut said).map(|_| said)
         });
         go_on()?;
-        let measured = said.ok().and_then(|said| said.trim().strip_prefix("measured ")?.parse::<u64>().ok());
+        let said = said.unwrap_or_default();
+        let measured = said.trim().strip_prefix("measured ").and_then(|ns| ns.parse::<u64>().ok());
         let Some(measured_ns) = measured.filter(|ns| *ns > 0) else {
-            return Err(running.error("its client did not measure"));
+            let said: String = said.trim().chars().take(SAID_MAX).collect();
+            let what = match said.is_empty() {
+                true => "its client did not measure".to_owned(),
+                false => format!("its client did not measure, and said `{}`", said.escape_debug()),
+            };
+            return Err(running.error(&what));
         };
         let bytes = std::fs::read(&file).map_err(BenchError::io(file.display().to_string()))?;
         let mut round_trips = Histogram::new();

@@ -68,12 +68,37 @@ fn a_language_that_is_not_here_says_why() {
     for language in Language::OTHERS {
         let made = BindingWorkload::new(&mut kit, language, Carrier::Tcp, 1, None, asked());
         let why = made.err().unwrap();
-        assert!(why.contains("is not installed") || why.contains("no package"), "{language}: {why}");
+        let says_how = why.contains("is not installed: on Debian") || why.contains("no package");
+        assert!(says_how, "{language}: {why}");
         let row = missing(language, Carrier::Tcp, 1, &asked(), &why);
         assert!(!row.is_usable() && row.missing == Some(why));
         assert_eq!(language.word().parse(), Ok(language));
     }
     assert!("perl".parse::<Language>().unwrap_err().contains("there are rust, python, go"));
+}
+
+/// Rows are read elsewhere: no folder of this machine is in them.
+#[test]
+fn what_is_missing_is_said_without_this_machines_folders() {
+    let place = std::env::temp_dir().join(format!("barewire-no-source-{}", std::process::id()));
+    let assembly = place.join("nuget/barewire.0.1.0/lib/netstandard2.0/Barewire.dll");
+    std::fs::create_dir_all(assembly.parent().unwrap()).unwrap();
+    std::fs::write(&assembly, "").unwrap();
+    std::fs::write(place.join("barewire-0.1.0.tgz"), "no archive").unwrap();
+    let mut kit = Kit::of(&place).unwrap();
+    kit.shown = "target/dist".to_owned();
+    for language in [Language::CSharp, Language::Node] {
+        let why = kit.program(language).map(|_| ()).unwrap_err();
+        let temporary = std::env::temp_dir().join("barewire-kit").display().to_string();
+        assert!(!why.contains(&place.display().to_string()) && !why.contains(&temporary), "{why}");
+    }
+    for (language, carrier) in [(Language::Node, Carrier::Grpc), (Language::Python, Carrier::Zmq)] {
+        let words = ["sh", "-c", "echo no module in $PWD >&2; exit 1"].map(str::to_owned).into();
+        kit.made.insert(language, Ok(program::Program { words, env: Vec::new() }));
+        let why = kit.ask_for(language, carrier).unwrap_err();
+        assert!(why.contains(" install ") && !why.contains("no module in"), "{why}");
+    }
+    std::fs::remove_dir_all(&place).unwrap();
 }
 
 /// A program that fails says what it said, and one that does not speak is no measurement.
@@ -104,7 +129,10 @@ const FAILURES: [(&str, &str); 3] = [
         "[ $0 = serve ] && echo ready 5 && exec sleep 60; echo nobody there >&2; exit 1",
         "did not measure: nobody there",
     ),
-    ("[ $0 = serve ] && echo ready 5 && exec sleep 60; echo measured nothing", "its client did not measure"),
+    (
+        "[ $0 = serve ] && echo ready 5 && exec sleep 60; echo measured 7; echo measured 8",
+        "did not measure, and said `measured 7\\nmeasured 8`",
+    ),
 ];
 
 #[test]

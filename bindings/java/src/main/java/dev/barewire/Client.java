@@ -13,18 +13,23 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 
 /**
  * A channel to the barewire daemon, for any number of threads.
  *
- * <p>One daemon thread of its own takes events: it completes futures and keeps the other events for {@link #next}. What depends on a
+ * <p>A thread in {@link #next} takes events itself, so that no other stands between it and its message. Futures are completed by one
+ * daemon thread of the client's own, which takes events while one is not complete, and while nobody else does. What depends on a
  * future without an executor runs on that thread and must not wait there; a send that would have to says so
  * ({@link IllegalStateException}).
  */
 public final class Client implements AutoCloseable {
     private static final int CALLS_MAX = 4096;
     private static final Duration FOR_EVER = Duration.ofMillis(Long.MAX_VALUE);
+    /** Nobody has taken events for so long: the client's own thread does. */
+    private static final long KEEP_AFTER_NS = 10_000_000;
 
     private final long ticket;
     private final Thread taker;
@@ -32,15 +37,33 @@ public final class Client implements AutoCloseable {
     private final AtomicLong tokens = new AtomicLong();
     private final ConcurrentHashMap<Long, Call> asked = new ConcurrentHashMap<>();
     private final ConcurrentHashMap<Long, CompletableFuture<Long>> opening = new ConcurrentHashMap<>();
-    private final Object lock = new Object();
+    private final Doorman doorman;
+    private final ReentrantLock lock = new ReentrantLock();
+    /** There is an event, room, an end, or nobody takes events. */
+    private final Condition changed = lock.newCondition();
+    /** The same, for the client's own thread. */
+    private final Condition keep = lock.newCondition();
     // Claims to messages that nobody has read: they hold up who sent them, and take no memory here.
     private final ArrayDeque<long[]> queue = new ArrayDeque<>();
+    // What others have taken and the client's own thread is to complete.
+    private final ArrayDeque<long[]> handed = new ArrayDeque<>();
+    /** Who takes events. */
+    private Thread leader;
+    /** How often another than the client's own thread was that. */
+    private long leads;
+    /** The client's own thread sleeps until it is told. */
+    private boolean asleep;
+    /** Threads that wait for something. */
+    private int waiting;
+    /** Those of them that wait for room. */
+    private int writers;
     private volatile boolean stopping;
     private volatile long room;
     private volatile BarewireException ended;
 
     private Client(long ticket, String name) {
         this.ticket = ticket;
+        doorman = new Doorman(() -> Native.wake(ticket));
         taker = new Thread(this::run, "barewire-" + name);
         taker.setDaemon(true);
         taker.start();
@@ -127,28 +150,122 @@ public final class Client implements AutoCloseable {
     private void run() {
         long[] e = new long[7];
         for (;;) {
-            // Not for nothing: what an event has run on this thread may have closed the client.
-            long got = stopping ? 0 : Native.waitEvent(ticket, -1, e);
-            if (stopping) {
-                end(BarewireException.of(BarewireException.HANDLE, "the client was closed"));
-                free();
-                return;
+            long[] due = due();
+            if (due != null) {
+                dispatch(due);
+                continue;
             }
-            if (got == BUSY || got == INTERRUPTED) {
-                Thread.onSpinWait();
-            } else if (got < 0) {
-                end(BarewireException.last(got));
-                return;
-            } else if (got == 1) {
+            if (ended != null || stopping) {
+                break;
+            }
+            long got = Native.waitEvent(ticket, -1, e);
+            if (leave(got, e)) {
+                // What an event runs on this thread may close the client.
                 dispatch(e);
             }
+        }
+        boolean closed = stopping;
+        end(closed ? BarewireException.of(BarewireException.HANDLE, "the client was closed") : ended);
+        if (closed) {
+            free();
+        }
+    }
+
+    /** Until there is something to do for the client's own thread: an event that is due, or to take events (null). */
+    private long[] due() {
+        lock.lock();
+        try {
+            for (long seen = -1;;) {
+                long[] due = handed.poll();
+                if (due != null || ended != null || stopping) {
+                    return due;
+                }
+                boolean active = leads != seen;
+                seen = leads;
+                if (leader == null && (isNeeded() || (!active && waiting == 0))) {
+                    leader = taker;
+                    return null;
+                }
+                if (leader != null && !active) {
+                    // It waits for long. Who leaves says so then.
+                    asleep = true;
+                    keep.awaitUninterruptibly();
+                    asleep = false;
+                    seen = -1;
+                    continue;
+                }
+                try {
+                    keep.awaitNanos(KEEP_AFTER_NS);
+                } catch (InterruptedException e) {
+                    // By a program's own action on this thread; it goes on.
+                }
+            }
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** Somebody waits for what only the client's own thread brings. */
+    private boolean isNeeded() {
+        return writers > 0 || !asked.isEmpty() || !opening.isEmpty();
+    }
+
+    /** The leader is none any more, and what it took is said. True: its event is for a future. */
+    private boolean leave(long got, long[] e) {
+        lock.lock();
+        try {
+            leader = null;
+            boolean isForFuture = false;
+            if (got == 1) {
+                switch ((int) e[0]) {
+                    case 3: // accepted
+                    case 4: // message
+                    case 9: // closed
+                    case 12: // request
+                    case 16: // cancelled
+                        queue.add(e.clone());
+                        break;
+                    case 10: // writable
+                        room++;
+                        changed.signalAll();
+                        break;
+                    case 11: // woken
+                        break;
+                    default:
+                        isForFuture = true;
+                }
+            } else if (got < 0 && got != BUSY && got != INTERRUPTED) {
+                ended = BarewireException.last(got);
+                changed.signalAll();
+            }
+            if (waiting > 0) {
+                changed.signalAll();
+            }
+            return isForFuture;
+        } finally {
+            lock.unlock();
+        }
+    }
+
+    /** A future was made: the client's own thread takes events for it. */
+    private void summon() {
+        lock.lock();
+        try {
+            if (leader == null) {
+                keep.signal();
+            }
+        } finally {
+            lock.unlock();
         }
     }
 
     private void end(BarewireException why) {
-        synchronized (lock) {
+        lock.lock();
+        try {
             ended = why;
-            lock.notifyAll();
+            changed.signalAll();
+        } finally {
+            lock.unlock();
         }
         asked.values().forEach(call -> call.tell(null, why));
         opening.values().forEach(f -> f.completeExceptionally(why));
@@ -187,12 +304,6 @@ public final class Client implements AutoCloseable {
                 }
                 return;
             }
-            case 10: // writable
-                synchronized (lock) {
-                    room++;
-                    lock.notifyAll();
-                }
-                return;
             case 13: // response
             case 14: // failure
                 answer(answered(token), e);
@@ -200,16 +311,6 @@ public final class Client implements AutoCloseable {
             case 15: // unanswered
                 answered(token).tell(null,
                         e[1] == 1 ? new TimeoutException("no answer before the deadline") : new BarewireException.FlowEnded());
-                return;
-            case 3: // accepted
-            case 4: // message
-            case 9: // closed
-            case 12: // request
-            case 16: // cancelled
-                synchronized (lock) {
-                    queue.add(e.clone());
-                    lock.notifyAll();
-                }
                 return;
             default:
                 // Of a later release.
@@ -275,24 +376,40 @@ public final class Client implements AutoCloseable {
             if (Thread.currentThread() == taker) {
                 throw new IllegalStateException("full, and the thread that takes events cannot wait: use a method with Async");
             }
-            synchronized (lock) {
+            lock.lock();
+            writers++;
+            try {
+                if (leader == null) {
+                    keep.signal();
+                }
                 while (room == before && ended == null) {
-                    await(0);
+                    await(Long.MAX_VALUE);
                 }
                 if (ended != null) {
                     throw ended;
                 }
+            } finally {
+                writers--;
+                lock.unlock();
             }
         }
     }
 
-    private void await(long ms) {
+    /** With the lock. */
+    private void await(long ns) {
+        waiting++;
         try {
-            lock.wait(ms);
+            changed.awaitNanos(ns);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-            throw new BarewireException(INTERRUPTED, "the thread was interrupted");
+            throw interrupted();
+        } finally {
+            waiting--;
         }
+    }
+
+    private static BarewireException interrupted() {
+        return new BarewireException(INTERRUPTED, "the thread was interrupted");
     }
 
     private static long act(int op, long ticket, long flow, long number, ByteBuffer data) {
@@ -315,6 +432,7 @@ public final class Client implements AutoCloseable {
             opening.remove(token);
             throw e;
         }
+        summon();
         if (ended != null && opening.remove(token) != null) {
             to.completeExceptionally(ended);
         }
@@ -413,6 +531,7 @@ public final class Client implements AutoCloseable {
         long id = patiently(() -> act(Native.REQUEST, ticket, flow, us, data));
         Call call = answered(id);
         call.whenComplete((answer, why) -> call.over());
+        summon();
         if (ended != null) {
             call.tell(null, ended);
         }
@@ -485,17 +604,28 @@ public final class Client implements AutoCloseable {
         long ms = timeout.toMillis();
         long end = ms > Integer.MAX_VALUE ? Long.MAX_VALUE : System.nanoTime() / 1_000_000 + ms + 1;
         long[] e;
-        synchronized (lock) {
+        lock.lock();
+        try {
             while ((e = queue.poll()) == null) {
                 if (ended != null) {
                     throw ended;
                 }
-                long left = end == Long.MAX_VALUE ? 0 : end - System.nanoTime() / 1_000_000;
-                if (end != Long.MAX_VALUE && left <= 0) {
+                long left = end == Long.MAX_VALUE ? Integer.MAX_VALUE : end - System.nanoTime() / 1_000_000;
+                if (left <= 0) {
                     return null;
                 }
-                await(left);
+                if (leader == null && !stopping && (!isNeeded() || Thread.currentThread() == taker)) {
+                    lead((int) left);
+                } else {
+                    if (leader == taker && !isNeeded()) {
+                        // It keeps watch only.
+                        Native.wake(ticket);
+                    }
+                    await(left * 1_000_000);
+                }
             }
+        } finally {
+            lock.unlock();
         }
         switch ((int) e[0]) {
             case 3:
@@ -508,6 +638,29 @@ public final class Client implements AutoCloseable {
                 return event(Event.Kind.REQUEST, e, body(e, into));
             default:
                 return event(Event.Kind.CANCELLED, e, ByteBuffer.allocate(0));
+        }
+    }
+
+    /** Takes an event, or waits for one for a while. With the lock, which it lets go for that. */
+    private void lead(int ms) {
+        if (Thread.currentThread().isInterrupted()) {
+            throw interrupted();
+        }
+        leader = Thread.currentThread();
+        lock.unlock();
+        long[] e = new long[7];
+        long got = 0;
+        try {
+            got = doorman.guard(() -> Native.waitEvent(ticket, ms, e));
+        } finally {
+            lock.lock();
+            leads++;
+            if (leave(got, e)) {
+                handed.add(e);
+            }
+            if (asleep || !handed.isEmpty() || ended != null || isNeeded()) {
+                keep.signal();
+            }
         }
     }
 
@@ -545,8 +698,13 @@ public final class Client implements AutoCloseable {
     }
 
     private void free() {
-        if (freed.compareAndSet(false, true)) {
-            unbusy(() -> Native.free(ticket));
+        if (!freed.compareAndSet(false, true)) {
+            return;
+        }
+        // A thread that takes events is woken until it has left.
+        while (Native.free(ticket) == BUSY) {
+            Native.wake(ticket);
+            Thread.onSpinWait();
         }
     }
 
@@ -563,6 +721,9 @@ public final class Client implements AutoCloseable {
         }
         boolean interrupted = false;
         while (taker.isAlive()) {
+            lock.lock();
+            keep.signal();
+            lock.unlock();
             Native.wake(ticket);
             try {
                 taker.join(1);
