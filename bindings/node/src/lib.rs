@@ -68,6 +68,15 @@ impl Told {
     }
 }
 
+/// Who is at the other end of an encrypted flow.
+#[napi(object)]
+pub struct Identity {
+    /// What the configuration calls it.
+    pub name: String,
+    /// Its public key.
+    pub key: Buffer,
+}
+
 type Sink = ThreadsafeFunction<Vec<Told>, ErrorStrategy::Fatal>;
 
 /// Takes events until the client ends, and as many at once as there are.
@@ -184,6 +193,13 @@ impl NativeClient {
     #[napi]
     pub fn request(&self, flow: BigInt, data: Buffer, timeout_us: f64) -> Result<BigInt, Thrown> {
         self.ticket.request(wide(&flow), &data, timeout_us as u64).map(BigInt::from).map_err(thrown)
+    }
+
+    /// Who is at the other end of a flow.
+    #[napi]
+    pub fn peer(&self, flow: BigInt) -> Result<Option<Identity>, Thrown> {
+        let peer = self.ticket.peer(wide(&flow)).map_err(thrown)?;
+        Ok(peer.map(|peer| Identity { name: peer.name, key: peer.key.to_vec().into() }))
     }
 
     #[napi]
