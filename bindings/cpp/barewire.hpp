@@ -16,6 +16,7 @@
 #include <barewire.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -168,6 +169,13 @@ inline std::string to_string(const bw_addr &addr) {
   return bw_addr_format(&addr, text, sizeof text) < 0 ? std::string() : std::string(text);
 }
 
+/// Who is at the other end of an encrypted flow, as the peer has proven it.
+struct Identity {
+  /// What the configuration calls it; "self": this host.
+  std::string name;
+  std::array<std::uint8_t, BW_KEY_LEN> key{};
+};
+
 struct Options {
   bool ordered = true;
   Milliseconds timeout{5000};
@@ -220,6 +228,17 @@ class Client {
     if (code == BW_OK) code = unbusy([&] { return bw_connect_wait(raw_, &addr, &options, ms(how.timeout), &flow); });
     if (code < 0) return Error::last(code);
     return flow;
+  }
+  /// Who is at the other end of a flow; none: it is not encrypted, not open yet, or gone.
+  Result<std::optional<Identity>> peer(Flow flow) {
+    bw_identity raw{};
+    const int code = unbusy([&] { return bw_peer(raw_, flow, &raw); });
+    if (code < 0) return Error::last(code);
+    if (code == 0) return std::optional<Identity>();
+    Identity found;
+    found.name = raw.name;
+    std::memcpy(found.key.data(), raw.key, found.key.size());
+    return std::optional<Identity>(std::move(found));
   }
   Status close(Flow flow) { return status(unbusy([&] { return bw_close(raw_, flow); })); }
   Status reset(Flow flow) { return status(unbusy([&] { return bw_reset(raw_, flow); })); }

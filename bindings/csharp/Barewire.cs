@@ -139,6 +139,17 @@ namespace Barewire
         LocalReset = 6,
     }
 
+    /// <summary>Who is at the other end of an encrypted flow, as the peer has proven it.</summary>
+    public sealed class Identity
+    {
+        internal Identity(string name, byte[] key) { Name = name; Key = key; }
+
+        /// <summary>What the configuration calls it; "self": this host.</summary>
+        public string Name { get; }
+        /// <summary>Its public key, 32 bytes.</summary>
+        public byte[] Key { get; }
+    }
+
     /// <summary>Something that happened.</summary>
     public sealed class Event
     {
@@ -647,6 +658,16 @@ namespace Barewire
         /// <summary>Ends a flow after everything sent on it was acknowledged; an event of kind Closed follows.</summary>
         public void CloseFlow(ulong flow) { Patiently(() => Native.bw_close(raw, flow)); }
 
+        /// <summary>Who is at the other end of a flow; null: it is not encrypted, or gone.</summary>
+        public Identity Peer(ulong flow)
+        {
+            var raw = new byte[Native.NameLen + Native.KeyLen];
+            if (Checked(Unbusy(() => Native.bw_peer(this.raw, flow, raw))) == 0) return null;
+            var key = new byte[Native.KeyLen];
+            Array.Copy(raw, Native.NameLen, key, 0, key.Length);
+            return new Identity(Encoding.UTF8.GetString(raw, 0, Array.IndexOf(raw, (byte)0)), key);
+        }
+
         /// <summary>Ends a flow at once.</summary>
         public void Reset(ulong flow) { Patiently(() => Native.bw_reset(raw, flow)); }
 
@@ -677,6 +698,8 @@ namespace Barewire
     {
         const string Library = "barewire";
         internal const int Handle = -2, Busy = -3, Again = -4, TooLarge = -5, DaemonGone = -8, Interrupted = -10, PortTaken = -14, Refused = -15, Security = -24;
+        /// <summary>A bw_identity: a name, ended by a zero byte, and a key.</summary>
+        internal const int NameLen = 17, KeyLen = 32;
         /// <summary>Where the body begins in the message of a request or an answer.</summary>
         internal const int Head = 16;
 
@@ -737,6 +760,7 @@ namespace Barewire
         [DllImport(Library)] internal static extern int bw_cancel(IntPtr client, ulong token);
         [DllImport(Library)] internal static extern int bw_close(IntPtr client, ulong flow);
         [DllImport(Library)] internal static extern int bw_reset(IntPtr client, ulong flow);
+        [DllImport(Library)] internal static extern int bw_peer(IntPtr client, ulong flow, [In, Out] byte[] identity);
         [DllImport(Library)] internal static extern int bw_wait_event(IntPtr client, int timeout_ms, out Event e);
         [DllImport(Library)] internal static extern int bw_wake(IntPtr client);
         [DllImport(Library)] internal static extern int bw_send(IntPtr client, ulong flow, byte* data, UIntPtr len);

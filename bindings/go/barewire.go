@@ -572,6 +572,28 @@ func (c *Client) Fail(ctx context.Context, to Event, code uint16, why string) er
 	return err
 }
 
+// Identity is who is at the other end of an encrypted flow, as the peer has proven it.
+type Identity struct {
+	Name string // what the configuration calls it; "self": this host
+	Key  [C.BW_KEY_LEN]byte
+}
+
+// Peer says who is at the other end of a flow; nil: it is not encrypted, or gone.
+func (c *Client) Peer(flow Flow) (*Identity, error) {
+	var raw C.bw_identity
+	there, err := try(func() C.int {
+		return c.unbusy(func() C.int { return C.bw_peer(c.raw, C.bw_flow(flow), &raw) })
+	})
+	if err != nil || there == 0 {
+		return nil, err
+	}
+	who := &Identity{Name: C.GoString(&raw.name[0])}
+	for i, b := range raw.key {
+		who.Key[i] = byte(b)
+	}
+	return who, nil
+}
+
 // CloseFlow ends a flow after everything sent on it was acknowledged; a Closed event follows.
 func (c *Client) CloseFlow(flow Flow) error {
 	_, err := c.patiently(context.Background(), func() C.int { return C.bw_close(c.raw, C.bw_flow(flow)) })

@@ -58,6 +58,14 @@ export type Event = Accepted | Message | Closed | Request | Cancelled;
 
 export interface Abortable { signal?: AbortSignal }
 
+/** Who is at the other end of an encrypted flow, as the peer has proven it. */
+export interface Identity {
+  /** What the configuration calls it; 'self': this host. */
+  name: string;
+  /** Its public key, 32 bytes. */
+  key: Buffer;
+}
+
 /** A channel to the daemon. What nobody has read yet stays in shared memory and holds its sender up. */
 export class Client implements AsyncIterable<Event> {
   /** `socket`: the daemon's control socket; else BAREWIRE_SOCKET, or where one answers. */
@@ -81,6 +89,8 @@ export class Client implements AsyncIterable<Event> {
   next(options?: Abortable): Promise<Event>;
   /** Events, until the client is closed. */
   [Symbol.asyncIterator](): AsyncIterator<Event>;
+  /** Who is at the other end of a flow; null: it is not encrypted, or gone. */
+  peer(flow: Flow): Identity | null;
   /** Ends a flow after everything sent on it was acknowledged; a `closed` event follows. */
   closeFlow(flow: Flow): Promise<void>;
   /** Ends a flow at once. */

@@ -347,6 +347,11 @@ class Client {
     await this.#patiently(() => this.#native.reset(flow));
   }
 
+  peer(flow) {
+    if (this.#ended !== null) throw this.#ended;
+    return call(() => this.#native.peer(flow)) ?? null;
+  }
+
   async next({ timeoutMs, signal } = {}) {
     if (this.#events.length > 0) return this.#event(this.#events.shift());
     if (this.#ended !== null) throw this.#ended;

@@ -1,6 +1,7 @@
 // The C++ side of bindings/conformance: `serve PORT`, or `run ADDRESS KIND KEY=VALUE...` (README.md there says what each is).
 #include <barewire.hpp>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -241,6 +242,20 @@ struct Run {
     } else if (kind == "wrong_key") {
       const auto flow = client.connect(address);
       check(!flow && flow.error().code() == BW_ERR_SECURITY, "keys that do not fit");
+    } else if (kind == "peer") {
+      const auto flow = client.connect(address).value();
+      const auto peer = client.peer(flow).value();
+      check(peer.has_value() == (given.count("name") != 0), "somebody, or nobody");
+      if (peer) {
+        std::string key;
+        for (const auto byte : peer->key) {
+          char text[3];
+          std::snprintf(text, sizeof text, "%02x", byte);
+          key += text;
+        }
+        check(peer->name == given.at("name") && key == given.at("key"), "the one who is expected");
+      }
+      check(!client.peer(flow + 1).value(), "nobody on no flow");
     } else if (kind == "requests") {
       const auto flow = client.connect(address).value();
       std::map<std::uint64_t, Bytes> asked;

@@ -297,6 +297,17 @@ sealed class Conformance
             case "wrong_key":
                 await Raises<KeysException>(() => client.ConnectAsync(address));
                 break;
+            case "peer":
+                flow = await Connect();
+                var peer = client.Peer(flow);
+                Check((peer != null) == given.ContainsKey("name"), "somebody, or nobody");
+                if (peer != null)
+                {
+                    string key = BitConverter.ToString(peer.Key).Replace("-", "").ToLowerInvariant();
+                    Check(peer.Name == given["name"] && key == given["key"], "the one who is expected");
+                }
+                Check(client.Peer(flow + 1) == null, "nobody on no flow");
+                break;
             case "requests":
                 flow = await Connect();
                 await Task.WhenAll(Enumerable.Range(0, Number("count")).Select(n => Request(flow, n)));

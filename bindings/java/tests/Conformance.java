@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -361,6 +362,16 @@ public final class Conformance {
             case "wrong_key" -> {
                 Throwable why = fails(client.connect(address));
                 check(why instanceof BarewireException.Security, "keys that do not fit, not " + why);
+            }
+            case "peer" -> {
+                long flow = connect();
+                var peer = client.peer(flow);
+                check(peer.isPresent() == given.containsKey("name"), "somebody, or nobody");
+                if (peer.isPresent()) {
+                    String key = HexFormat.of().formatHex(peer.get().key());
+                    check(peer.get().name().equals(given.get("name")) && key.equals(given.get("key")), "the one who is expected");
+                }
+                check(client.peer(flow + 1).isEmpty(), "nobody on no flow");
             }
             case "requests" -> {
                 requests();

@@ -57,6 +57,15 @@ pub struct Claim {
     pub len: u32,
 }
 
+/// Who is at the other end of an encrypted flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// What the configuration calls it; "self": this host.
+    pub name: String,
+    /// Its public key.
+    pub key: [u8; BW_KEY_LEN],
+}
+
 /// The text at a pointer that C gave.
 fn text(from: *const c_char) -> String {
     // SAFETY: `bw_last_error` and `bw_strerror` give C strings; the former's lives until this thread's next failure, and it is
@@ -163,6 +172,14 @@ impl Ticket {
 
     pub fn cancel(self, token: u64) -> Result<i32> {
         checked(bw_cancel(self.raw(), token))
+    }
+
+    /// Who is at the other end of a flow; `None`: it is not encrypted, not open yet, or gone.
+    pub fn peer(self, flow: u64) -> Result<Option<Identity>> {
+        let mut raw = BwIdentity { name: [0; BW_PEER_NAME_LEN], key: [0; BW_KEY_LEN] };
+        // SAFETY: a place for the identity.
+        let there = patiently(|| checked(unsafe { bw_peer(self.raw(), flow, &mut raw) }))?;
+        Ok((there == 1).then(|| Identity { name: text(raw.name.as_ptr()), key: raw.key }))
     }
 
     pub fn close(self, flow: u64) -> Result<i32> {

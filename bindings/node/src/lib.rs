@@ -6,7 +6,7 @@
 mod watch;
 
 use barewire_native::{BW_ERR_BUSY, BW_REQUEST_HEAD, Claim, Failed, Ticket};
-use napi::bindgen_prelude::{BigInt, BufferSlice};
+use napi::bindgen_prelude::{BigInt, Buffer, BufferSlice};
 use napi::{Env, JsFunction, JsTypedArray, NapiRaw};
 use napi_derive::napi;
 use watch::Watch;
@@ -20,6 +20,15 @@ fn thrown(e: Failed) -> Thrown {
 /// A number of 64 bits.
 fn wide(n: &BigInt) -> u64 {
     n.get_u64().1
+}
+
+/// Who is at the other end of an encrypted flow.
+#[napi(object)]
+pub struct Identity {
+    /// What the configuration calls it.
+    pub name: String,
+    /// Its public key.
+    pub key: Buffer,
 }
 
 /// A client.
@@ -88,6 +97,13 @@ impl NativeClient {
     #[napi]
     pub fn request(&self, flow: BigInt, data: BufferSlice<'_>, timeout_us: f64) -> Result<BigInt, Thrown> {
         self.ticket.request(wide(&flow), &data, timeout_us as u64).map(BigInt::from).map_err(thrown)
+    }
+
+    /// Who is at the other end of a flow.
+    #[napi]
+    pub fn peer(&self, flow: BigInt) -> Result<Option<Identity>, Thrown> {
+        let peer = self.ticket.peer(wide(&flow)).map_err(thrown)?;
+        Ok(peer.map(|peer| Identity { name: peer.name, key: peer.key.to_vec().into() }))
     }
 
     #[napi]

@@ -91,6 +91,18 @@ class Run {
     await assert.rejects(this.client.connect(this.address), barewire.SecurityError);
   }
 
+  async peer() {
+    const flow = await this.connect();
+    const peer = this.client.peer(flow);
+    if (this.given.has('name')) {
+      assert.equal(peer.name, this.given.get('name'));
+      assert.equal(peer.key.toString('hex'), this.given.get('key'));
+    } else {
+      assert.equal(peer, null);
+    }
+    assert.equal(this.client.peer(flow + 1n), null);
+  }
+
   async requests() {
     const flow = await this.connect();
     const all = Array.from({ length: this.number('count') }, async (_, n) => {

@@ -166,6 +166,23 @@ fn reset(py: Python<'_>, client: usize, flow: u64) -> PyResult<c_int> {
     call(py, || bw_reset(at(client), flow))
 }
 
+/// Name and key of who is at the other end of a flow.
+#[pyfunction]
+fn peer(py: Python<'_>, client: usize, flow: u64) -> PyResult<Option<(String, Vec<u8>)>> {
+    let mut raw = BwIdentity { name: [0; BW_PEER_NAME_LEN], key: [0; BW_KEY_LEN] };
+    let there = call(py, || {
+        loop {
+            // SAFETY: a place for the identity.
+            match unsafe { bw_peer(at(client), flow, &mut raw) } {
+                // Another thread is inside for a moment.
+                BW_ERR_BUSY => std::thread::sleep(std::time::Duration::from_micros(50)),
+                code => return code,
+            }
+        }
+    })?;
+    Ok((there == 1).then(|| (text(raw.name.as_ptr()), raw.key.to_vec())))
+}
+
 /// What a call sends: any object with a contiguous buffer. It is copied once, into the shared memory, with the lock held, so
 /// that nobody resizes it meanwhile.
 fn with_bytes(
@@ -311,6 +328,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(connect_start, m)?,
         wrap_pyfunction!(cancel, m)?,
         wrap_pyfunction!(close, m)?,
+        wrap_pyfunction!(peer, m)?,
         wrap_pyfunction!(reset, m)?,
         wrap_pyfunction!(send, m)?,
         wrap_pyfunction!(requests, m)?,

@@ -93,6 +93,15 @@ class Run:
     def wrong_key(self) -> None:
         raises(barewire.SecurityError, self.client.connect, self.address)
 
+    def peer(self) -> None:
+        flow = self.connect()
+        peer = self.client.peer(flow)
+        if "name" in self.given:
+            assert peer == barewire.Identity(self.given["name"], bytes.fromhex(self.given["key"])), peer
+        else:
+            assert peer is None
+        assert self.client.peer(flow + 1) is None
+
     def requests(self) -> None:
         flow = self.connect()
         asked = {}

@@ -92,6 +92,15 @@ class Run:
     async def wrong_key(self) -> None:
         await raises(barewire.SecurityError, self.client.connect(self.address))
 
+    async def peer(self) -> None:
+        flow = await self.connect()
+        peer = self.client.peer(flow)
+        if "name" in self.given:
+            assert peer == barewire.Identity(self.given["name"], bytes.fromhex(self.given["key"])), peer
+        else:
+            assert peer is None
+        assert self.client.peer(flow + 1) is None
+
     async def requests(self) -> None:
         flow = await self.connect()
         all_data = [pattern(self.number("size"), n) for n in range(self.number("count"))]

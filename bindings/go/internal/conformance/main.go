@@ -272,6 +272,15 @@ func run(address, kind string, given map[string]string) {
 	case "wrong_key":
 		_, err := client.Connect(ctx, address, nil)
 		check(errors.Is(err, barewire.ErrSecurity), fmt.Sprint("keys that do not fit, not ", err))
+	case "peer":
+		flow := s.connect(client)
+		peer := must(client.Peer(flow))
+		name, secure := s.given["name"]
+		check((peer != nil) == secure, "somebody, or nobody")
+		if peer != nil {
+			check(peer.Name == name && fmt.Sprintf("%x", peer.Key) == s.given["key"], "the one who is expected")
+		}
+		check(must(client.Peer(flow+1)) == nil, "nobody on no flow")
 	case "requests":
 		flow := s.connect(client)
 		var all sync.WaitGroup

@@ -255,6 +255,27 @@ extern "system" fn Java_dev_barewire_Native_takeDirect(
     })
 }
 
+/// Who is at the other end of a flow: the key's bytes, and the name's after them. Null: nobody (0 in `out`), or a failure (its code).
+#[unsafe(no_mangle)]
+extern "system" fn Java_dev_barewire_Native_peer(
+    env: JNIEnv<'_>,
+    _: JClass<'_>,
+    client: jlong,
+    flow: jlong,
+    out: JLongArray<'_>,
+) -> jbyteArray {
+    let mut array = std::ptr::null_mut();
+    let code = told(|| {
+        if let Some(peer) = ticket(client).peer(flow as u64)? {
+            let bytes = [&peer.key, peer.name.as_bytes()].concat();
+            array = of_jvm(env.byte_array_from_slice(&bytes))?.into_raw();
+        }
+        Ok(0)
+    });
+    let _ = env.set_long_array_region(&out, 0, &[code]);
+    array
+}
+
 fn java_text(env: &JNIEnv<'_>, text: &str) -> jstring {
     env.new_string(text).map_or(JObject::null().into_raw(), |s| s.into_raw())
 }

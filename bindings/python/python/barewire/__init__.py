@@ -30,6 +30,7 @@ __all__ = [
     "FlowEnded",
     "Full",
     "HandleError",
+    "Identity",
     "Kind",
     "Refused",
     "SecurityError",
@@ -159,6 +160,14 @@ class Event:
     remote: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is at the other end of an encrypted flow, as the peer has proven it; `name`: what the configuration calls it."""
+
+    name: str
+    key: bytes
+
+
 def _ms(timeout: float | None) -> int:
     # A wait may end late, and never early.
     return -1 if timeout is None else min(max(0, -int(-timeout * 1000 // 1)), 2**31 - 1)
@@ -213,6 +222,11 @@ class Client:
     def close_flow(self, flow: int) -> None:
         """Ends a flow after everything sent on it was acknowledged; an event of kind CLOSED follows."""
         self._patiently(None, flow, _native.close, flow)
+
+    def peer(self, flow: int) -> Identity | None:
+        """Who is at the other end of a flow; None: it is not encrypted, or gone."""
+        found = self._do(_native.peer, flow)
+        return None if found is None else Identity(found[0], bytes(found[1]))
 
     def reset(self, flow: int) -> None:
         """Ends a flow at once."""

@@ -21,6 +21,7 @@ from . import (
     FlowEnded,
     Full,
     HandleError,
+    Identity,
     Kind,
     Timeout,
     _BUSY,
@@ -322,6 +323,11 @@ class Client:
         """Ends a flow after everything sent on it was acknowledged; an event of kind CLOSED follows."""
         await self._patiently(_native.close, flow)
         self._kick()
+
+    def peer(self, flow: int) -> Identity | None:
+        """Who is at the other end of a flow; None: it is not encrypted, or gone."""
+        found = self._do(_native.peer, flow)
+        return None if found is None else Identity(found[0], bytes(found[1]))
 
     async def reset(self, flow: int) -> None:
         """Ends a flow at once."""

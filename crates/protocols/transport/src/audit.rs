@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::flow::{Flow, State};
 use crate::memory::Memory;
 use crate::receiver::rows;
+use crate::remnants::Known;
 use crate::security::guard::Shield;
 use crate::sender::Packed;
 use barewire_base::Instant;
@@ -65,7 +66,14 @@ impl<M: Memory> Endpoint<M> {
         // Two flows to one liar may have one id of its making; then only the later one is found by it.
         let by_remote =
             live().filter(|(slot, f)| self.by_remote.get(&(f.remote, f.remote_cid)) == Some(&(*slot as u32)));
-        check("flows by their peer's id", self.by_remote.len() as u64, by_remote.count() as u64);
+        let remnants = || self.remnants.iter();
+        let known =
+            remnants().filter(|(at, r)| self.known(r.remote, r.remote_cid) == Some(Known::Remnant(*at)));
+        let known = by_remote.count() + known.count();
+        check("flows by their peer's id", self.by_remote.len() as u64, known as u64);
+        let found = remnants().filter(|(at, r)| self.remnants.find(r.local_cid) == Some(*at)).count();
+        check("what is left of flows", self.remnants.used() as u64, found as u64);
+        check("what is left of flows, by host", self.remnants.used() as u64, self.remnants.of_hosts());
         let mut peers: HashMap<u64, u32> = HashMap::new();
         for (_, f) in live().filter(|(_, f)| f.is_accepted) {
             *peers.entry(crate::peers::key(f.remote.ip())).or_default() += 1;
@@ -75,7 +83,7 @@ impl<M: Memory> Endpoint<M> {
             check("flows of one host", self.peers.count(key).into(), count.into());
         }
         let ports: u64 = self.udp_ports.iter().map(|n| u64::from(*n)).sum();
-        check("flows by their port", ports, live().count() as u64);
+        check("flows by their port", ports, (live().count() + remnants().count()) as u64);
         let sent = self.events.iter().filter(|e| matches!(e, Event::Sent { .. })).count();
         check("events of messages sent", self.sent_undrained.into(), sent as u64);
         let queued: u32 = live().map(|(slot, f)| f.tx.messages(self.segs_of(slot as u32), &self.out)).sum();

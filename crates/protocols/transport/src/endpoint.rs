@@ -12,6 +12,7 @@ use crate::memory::{Memory, RecvBuf, SendBuf};
 use crate::mtu::NarrowPaths;
 use crate::peers::{self, Idlers, Peers};
 use crate::receiver::Receiver;
+use crate::remnants::{Known, Remnants};
 use crate::rtt::Rtt;
 use crate::security::guard::{Guard, Shield};
 use crate::security::{HandshakeRng, Handshakes, PeerKey, Ration, Refusal};
@@ -126,9 +127,11 @@ pub struct Endpoint<M> {
     pub(crate) spares_until: Instant,
     /// Where packets leave, and what waits to.
     pub(crate) legs: Legs,
+    /// Flows, and what is left of some, by their peers' ids: see [`Known`].
     pub(crate) by_remote: HashMap<(SocketAddr, u64), u32>,
+    pub(crate) remnants: Remnants,
     pub(crate) listeners: Listeners,
-    /// Flows at each UDP port of ours, whoever opened them.
+    /// Flows, and what is left of some, at each UDP port of ours, whoever opened them.
     pub(crate) udp_ports: Box<[u32]>,
     pub(crate) counters: Counters,
     generation: u64,
@@ -189,6 +192,7 @@ impl<M: Memory> Endpoint<M> {
             None => (secret, Vec::new()),
         };
         let ids = Ids::new(ids);
+        let remnants = Remnants::new(config.flows_max);
         let events_max =
             config.send_messages_max as usize + config.recv_messages_max as usize + flows * EVENTS_PER_FLOW;
         Ok(Endpoint {
@@ -204,12 +208,13 @@ impl<M: Memory> Endpoint<M> {
             out: OutMessages::new(config.send_messages_max),
             events: VecDeque::with_capacity(events_max),
             events_max,
-            timers: Timers::new(flows),
+            timers: Timers::new(flows + remnants.max()),
             ran_at: Instant::ZERO,
             spares_until: Instant::ZERO,
             legs: Legs::new(flows, config.mtu),
-            // Twice the flows, so that deletions never make the map grow.
-            by_remote: HashMap::with_capacity(flows * 2),
+            // Twice as many as there can be, so that deletions never make the map grow.
+            by_remote: HashMap::with_capacity((flows + remnants.max()) * 2),
+            remnants,
             listeners: Listeners::new(),
             udp_ports: vec![0; 1 << 16].into_boxed_slice(),
             counters: Counters::default(),
@@ -251,7 +256,7 @@ impl<M: Memory> Endpoint<M> {
         &self.counters
     }
 
-    /// Flows that exist, half-open and lingering ones included.
+    /// Places of flows in use: half-open flows and those that linger with their keys included, [`lingering`](Self::lingering) ones not.
     pub fn flows_used(&self) -> u32 {
         self.config.flows_max - self.flows_free()
     }
@@ -697,7 +702,7 @@ impl<M: Memory> Endpoint<M> {
         }
         f.route_retry_at = Instant::FAR_FUTURE;
         let peer = (f.remote, f.remote_cid);
-        if f.remote_cid != 0 && self.by_remote.get(&peer) == Some(&slot) {
+        if f.remote_cid != 0 && self.by_remote.get(&peer) == Some(&Known::Flow(slot).number()) {
             self.by_remote.remove(&peer);
         }
         self.udp_ports[usize::from(f.local.port())] -= 1;
@@ -734,6 +739,7 @@ impl<M: Memory> Endpoint<M> {
             let f = &mut self.flows[slot as usize];
             f.state = State::Lingering;
             f.linger(now, self.config.linger);
+            self.settle(slot, now);
         }
     }
 }

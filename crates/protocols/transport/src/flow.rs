@@ -53,7 +53,7 @@ pub(crate) enum State {
     /// Server: ACCEPT sent or to be sent, nothing heard since.
     Accepting,
     Open,
-    /// Both halves are done; the peer's repeats are still answered.
+    /// Both halves are done; the peer's repeats are still answered, here or by a [`Remnant`](crate::remnants::Remnant).
     Lingering,
 }
 
@@ -317,8 +317,11 @@ impl Flow {
     /// Stays for a while longer to answer repeats: as long as a few of them take, and as long as the peer may wait whose last
     /// measure is from when the path was slower.
     pub(crate) fn linger(&mut self, now: Instant, at_least: Duration) {
-        self.give_up_at = now
-            + at_least.max(self.rtt.timeout().saturating_mul(4)).max(self.rtt.slowest().saturating_mul(4));
+        self.give_up_at = now + self.lingers_for(at_least);
+    }
+
+    pub(crate) fn lingers_for(&self, at_least: Duration) -> Duration {
+        at_least.max(self.rtt.timeout().saturating_mul(4)).max(self.rtt.slowest().saturating_mul(4))
     }
 
     /// The peer has ended its half and has every message of ours; at most our own end is not acknowledged.

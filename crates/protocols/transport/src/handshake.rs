@@ -8,6 +8,7 @@ use crate::memory::Memory;
 use crate::mtu::PathMtu;
 use crate::peers;
 use crate::receiver::Receiver;
+use crate::remnants::Known;
 use crate::security::guard::Shield;
 use crate::sender::stamp_of;
 use barewire_base::{DropReason, Duration, Instant};
@@ -45,6 +46,8 @@ enum Answer {
     Cookie,
     /// A cookie to an address at which a trusted peer is expected.
     CookieExpected,
+    /// To the peer of a flow that both ends have closed: all of it came.
+    Repeat,
 }
 
 impl Answer {
@@ -52,6 +55,7 @@ impl Answer {
     fn limits(self) -> (u32, usize) {
         match self {
             Answer::Refusal => (STRAYS_PER_SECOND / 2, STRAYS_MAX / 2),
+            Answer::Repeat => (STRAYS_PER_SECOND, STRAYS_MAX / 2),
             Answer::Cookie => (STRAYS_PER_SECOND, STRAYS_MAX / 4 * 3),
             Answer::CookieExpected => (STRAYS_PER_SECOND, STRAYS_MAX),
         }
@@ -62,12 +66,12 @@ impl Answer {
 pub(crate) struct Strays {
     queue: VecDeque<Stray>,
     second: u64,
-    this_second: [u32; 3],
+    this_second: [u32; 4],
 }
 
 impl Strays {
     pub(crate) fn new() -> Strays {
-        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: [0; 3] }
+        Strays { queue: VecDeque::with_capacity(STRAYS_MAX), second: 0, this_second: [0; 4] }
     }
 
     #[inline]
@@ -85,7 +89,7 @@ impl Strays {
         let second = now.as_nanos() / 1_000_000_000;
         if second != self.second {
             self.second = second;
-            self.this_second = [0; 3];
+            self.this_second = [0; 4];
         }
         let waiting = self.queue.len();
         let ((most, waiting_max), had) = (answer.limits(), &mut self.this_second[answer as usize]);
@@ -154,8 +158,18 @@ impl<M: Memory> Endpoint<M> {
             Ok(init) if header.dst_cid == 0 && init.mss >= MSS_MIN => init,
             _ => return Verdict::Drop(DropReason::Malformed),
         };
-        let known = self.by_remote.get(&(remote, init.src_cid)).copied();
         let is_secure = init.options & option::SECURE != 0;
+        let (known, remnant) = match self.known(remote, init.src_cid) {
+            None => (None, None),
+            Some(Known::Flow(slot)) => (Some(slot), None),
+            Some(Known::Remnant(at)) => (None, Some(at)),
+        };
+        // A late copy; but a client that asks for encryption never asked in the clear: see `is_forgery`.
+        let is_forged =
+            is_secure && remnant.and_then(|at| self.remnants.get(at)).is_some_and(|r| r.is_accepted);
+        if remnant.is_some() && !is_forged {
+            return Verdict::Consumed;
+        }
         if let Some(slot) = known
             && !(is_secure && self.is_forgery(slot))
             && !self.is_superseded(now, slot, remote, local, header, &init, packet)
@@ -237,6 +251,9 @@ impl<M: Memory> Endpoint<M> {
         if let Some(old) = known {
             // The later of two that proved as much, or one that proved more.
             self.end(old, now, CloseReason::TimedOut);
+        }
+        if let Some(at) = remnant {
+            self.forget_remnant(at);
         }
         let Some(slot) = self.open(now, owner, local, remote, token) else {
             self.memory.forget_flow(owner);
@@ -477,10 +494,16 @@ impl<M: Memory> Endpoint<M> {
         let Ok(reset) = msg::Reset::parse(packet) else {
             return Verdict::Drop(DropReason::Malformed);
         };
-        let slot = if header.dst_cid != 0 {
-            self.find(header.dst_cid)
+        let known = if header.dst_cid != 0 {
+            let remnant = || self.remnants.find(header.dst_cid).map(Known::Remnant);
+            self.find(header.dst_cid).map(Known::Flow).or_else(remnant)
         } else {
-            self.by_remote.get(&(remote, reset.proof)).copied()
+            self.known(remote, reset.proof)
+        };
+        let slot = match known {
+            Some(Known::Remnant(at)) => return self.reset_remnant(at, local, remote),
+            Some(Known::Flow(slot)) => Some(slot),
+            None => None,
         };
         // What came to another address of ours, perhaps by another link, is not of this flow. On an encrypted flow it proves nothing; but where both ends were done, there is nothing to lose either.
         let is_theirs = |f: &Flow| {
@@ -559,6 +582,22 @@ impl<M: Memory> Endpoint<M> {
         if let Some(stray) = strays.queue.back_mut() {
             stray.template.clone_from(&self.flows[slot as usize].template);
         }
+    }
+
+    /// Acknowledges what came again of a flow that both ends have closed. False: so many were answered that this one has to ask once more.
+    pub(crate) fn answer_repeat(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        ack: Header,
+    ) -> bool {
+        let strays = &mut self.legs.get_mut(self.legs.of(local.ip())).strays;
+        let admitted = strays.admit(now, Answer::Repeat);
+        if admitted {
+            strays.push(local, remote, ack, msg::COMMON_LEN, |_| {});
+        }
+        admitted
     }
 
     /// Answers a packet for a flow that is not here, with the proof that only who saw that packet can give.

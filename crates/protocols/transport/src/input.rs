@@ -51,6 +51,9 @@ impl<M: Memory> Endpoint<M> {
             _ => {}
         }
         let Some(slot) = self.find(header.dst_cid) else {
+            if let Some(at) = self.remnants.find(header.dst_cid) {
+                return self.on_remnant(now, at, (local, remote), &header, packet);
+            }
             if header.dst_cid != 0 && matches!(header.kind, Kind::Data | Kind::Ack | Kind::Accept) {
                 self.answer_unknown(now, local, remote, header.dst_cid);
             }

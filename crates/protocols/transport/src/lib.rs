@@ -44,6 +44,7 @@ mod output;
 mod path;
 mod peers;
 mod receiver;
+mod remnants;
 mod rtt;
 pub mod security;
 mod sender;

@@ -71,6 +71,7 @@ impl<M: Memory> Endpoint<M> {
                     Turn::Sent => {
                         self.counters.packets_tx.add(1);
                         self.touch(slot, now);
+                        self.settle(slot, now);
                         return true;
                     }
                     Turn::Nothing => {

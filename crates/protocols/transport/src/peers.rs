@@ -57,6 +57,11 @@ impl Peers {
         self.flows.get(&host).copied().unwrap_or(0)
     }
 
+    /// Of all hosts together.
+    pub(crate) fn total(&self) -> u64 {
+        self.flows.values().map(|n| u64::from(*n)).sum()
+    }
+
     /// Hosts that have any.
     pub(crate) fn len(&self) -> usize {
         self.flows.len()

@@ -24,8 +24,11 @@ impl<M: Memory> Endpoint<M> {
         if !self.timers.is_due(now) {
             return;
         }
-        while let Some(slot) = self.timers.pop_due(now) {
-            self.on_timer(slot, now);
+        while let Some(id) = self.timers.pop_due(now) {
+            match id < self.config.flows_max {
+                true => self.on_timer(id, now),
+                false => self.on_remnant_timer(id, now),
+            }
         }
     }
 

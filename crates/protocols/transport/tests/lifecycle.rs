@@ -53,7 +53,8 @@ fn a_short_flow_lingers_no_longer_than_it_has_to() {
             p.world.run_while(secs(1), |w| w.node::<Station>(a).received == 0).unwrap_done();
             let now = p.world.now();
             assert!(p.a().endpoint.close(now, flow));
-            let used = move |w: &World| [a, b].map(|n| w.node::<Station>(n).endpoint.flows_used());
+            let kept = |e: &Endpoint<_>| e.flows_used() + e.lingering();
+            let used = move |w: &World| [a, b].map(|n| kept(&w.node::<Station>(n).endpoint));
             p.world.run_while(secs(1), |w| used(w) != [0, 0]).unwrap_done();
             let took = p.world.now().since(now);
             assert!(took >= ms(50) && took < ms(56), "{took} {trust:?}");
@@ -64,6 +65,64 @@ fn a_short_flow_lingers_no_longer_than_it_has_to() {
             None => run(),
         }
     }
+}
+
+/// Who lingers keeps no place from others: there are more short flows in a while than places for as long as each lingers.
+#[test]
+fn flows_that_linger_leave_their_places_to_others() {
+    let mut p = pair(22, wire(), &small());
+    let (local, remote) = (SocketAddr::new(ip(1, false), 0), SocketAddr::new(ip(2, false), PORT));
+    let (mut asked, end) = (0, p.world.now() + ms(500));
+    while p.world.now() < end {
+        let now = p.world.now();
+        if let Ok(flow) = p.a().endpoint.connect(now, 0, local, remote, true, asked) {
+            p.a().send(flow, b"question", asked).unwrap();
+            assert!(p.a().endpoint.close(now, flow));
+            asked += 1;
+        }
+        p.run(us(250));
+    }
+    p.run(secs(2));
+    let (carried, refused) = (p.b().inbox.len() as u64, p.a().connect_failures().len() as u64);
+    assert_eq!(carried + refused, asked);
+    // Fourteen places that strangers may have, ten times 50 ms: 140 where each keeps one for so long.
+    assert!(carried > 500, "{carried} of {asked}");
+    p.assert_clean();
+}
+
+/// The last acknowledgement is lost, and its flow's place has another flow: what is left of it answers the repeat, and the other flow
+/// hears nothing of that. A client's late INIT opens no flow.
+#[test]
+fn what_is_left_of_a_flow_answers_its_peer() {
+    let mut p = pair(23, wire(), &Config { flows_max: 1, ..Config::default() });
+    let (flow, peer) = p.open();
+    let now = p.world.now();
+    assert!(p.a().endpoint.close(now, flow));
+    // The end of our half has arrived, that of the peer's is on its way, and nothing gets there any more.
+    let (a, b) = (p.a, p.b);
+    p.world.run_while(secs(1), |w| w.node::<Station>(b).closes().is_empty()).unwrap_done();
+    p.world.set_direction(p.link, Direction::Forward, LinkConfig::down());
+    p.world.run_while(secs(1), |w| w.node::<Station>(a).closes().is_empty()).unwrap_done();
+    p.run(us(150));
+    assert_eq!((p.a().endpoint.flows_used(), p.a().endpoint.lingering()), (0, 1));
+    assert_eq!(p.b().endpoint.flows_used(), 1, "it waits for the acknowledgement");
+    p.world.set_direction(p.link, Direction::Forward, wire());
+    let next = p.connect(true, false);
+    let start = p.world.now();
+    p.world.run_while(secs(1), |w| w.node::<Station>(b).endpoint.flows_used() > 0).unwrap_done();
+    let took = p.world.now().since(start);
+    assert!(took < ms(20), "{took}");
+    assert_eq!(p.b().closes(), [CloseReason::Peer]);
+    let now = p.world.now();
+    assert!(!p.b().endpoint.reset(now, peer) && !p.a().endpoint.close(now, flow));
+    p.run(secs(2));
+    let opened = p.a().events.iter().any(|e| matches!(e, Event::Connected { flow, .. } if *flow == next));
+    let refused = p.a().connect_failures() == [ConnectFailure::TableFull];
+    assert!(opened || refused);
+    let now = p.world.now();
+    p.a().endpoint.close(now, next);
+    p.run(secs(2));
+    p.assert_clean();
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn run(seed: u64) {
         plans.iter().any(|p| !p.closing)
             || (0..2).any(|side| {
                 let s = world.node::<Station>(nodes[side]);
-                ends[side].len() < plans.len() || s.endpoint.flows_used() > 0
+                ends[side].len() < plans.len() || s.endpoint.flows_used() + s.endpoint.lingering() > 0
             })
     });
     let stuck = || format!("{:?}", p.world.node::<Station>(p.a).endpoint.flows().collect::<Vec<_>>());

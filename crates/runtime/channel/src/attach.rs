@@ -46,6 +46,18 @@ pub enum AttachError {
     /// It answered something else.
     #[error("the daemon speaks another protocol")]
     Protocol,
+    /// An engine in threads of the application was asked for in a way that cannot be.
+    #[error("{what}")]
+    Place {
+        /// What is wrong, and how it is asked for.
+        what: String,
+    },
+    /// An engine in threads of the application did not start.
+    #[error("{what}")]
+    Engine {
+        /// Why.
+        what: String,
+    },
     /// Waiting for it was interrupted.
     #[error("waiting for the daemon: {0}")]
     Wait(io::Error),

@@ -21,9 +21,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod ends;
+mod own;
 pub(crate) mod reattach;
 mod wait;
 
+use own::OwnEngine;
 use reattach::Steady;
 
 /// How often a client that waits looks whether the ring of requests, found full, has room again: the daemon does not say.
@@ -37,7 +39,9 @@ pub struct ClientConfig {
     /// What to call this application in statistics.
     pub name: String,
     /// The daemon's control socket. Empty, as from [`new`](ClientConfig::new): the first of
-    /// [`socket_paths`](crate::socket_paths) where a daemon answers.
+    /// [`socket_paths`](crate::socket_paths) where a daemon answers. With the feature `engine`, `embedded:10.0.0.1/24@xdp:eth0` (or
+    /// `embedded:FILE.toml`) in its place, or in `$BAREWIRE_SOCKET`, starts an engine in threads of this process, for this client alone. It
+    /// stops with the client, which waits for it.
     pub socket: PathBuf,
     /// The channel to ask for; `None`: the daemon's default.
     pub geometry: Option<Geometry>,
@@ -45,7 +49,8 @@ pub struct ClientConfig {
     /// than busy threads it costs more than it gains. Default: 0.
     pub spin: Duration,
     /// Outlive the daemon: when it goes, say what became of flows and messages, look for it, attach again and listen on the same
-    /// ports. [`Event::Detached`] has the order of events. Costs a note for each message sent. Default: off.
+    /// ports. [`Event::Detached`] has the order of events. Costs a note for each message sent. An engine of one's own has no successor: it is
+    /// off there. Default: off.
     pub reattach: bool,
 }
 
@@ -96,6 +101,9 @@ pub struct Client {
     peers: HashMap<FlowId, PeerIdentity>,
     /// Where the client outlives its daemon.
     steady: Option<Box<Steady>>,
+    /// Where there is no daemon. Last: the client goes first.
+    #[cfg_attr(not(feature = "tokio"), allow(dead_code, reason = "its drop stops it"))]
+    engine: Option<OwnEngine>,
 }
 
 impl Client {
@@ -112,7 +120,9 @@ impl Client {
     /// # Errors
     /// [`AttachError`].
     pub fn attach_with(config: &ClientConfig) -> Result<Client, AttachError> {
-        let Attached { channel, control, welcome } = attach(&config.socket, &config.name, config.geometry)?;
+        let engine = own::start(config)?;
+        let socket = engine.as_ref().map_or(config.socket.as_path(), OwnEngine::socket);
+        let Attached { channel, control, welcome } = attach(socket, &config.name, config.geometry)?;
         Ok(Client {
             send_books: Buddy::new(channel.geometry().send_bytes as usize),
             shares: Shares::new(channel.geometry().sends_max()),
@@ -129,8 +139,15 @@ impl Client {
             owed: VecDeque::new(),
             ring_was_full: false,
             undelivered: 0,
-            steady: config.reattach.then(|| Box::new(Steady::new(config))),
+            steady: (config.reattach && engine.is_none()).then(|| Box::new(Steady::new(config))),
+            engine,
         })
+    }
+
+    /// The engine of this client alone, where it has one: for who lets it stop elsewhere.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn take_engine(&mut self) -> Option<OwnEngine> {
+        self.engine.take()
     }
 
     /// The daemon's addresses.

@@ -10,6 +10,7 @@
 //! - `users` counts what the applications of one user have together, and no user gets all of it.
 //! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
 //! - `rdma` does the same for RDMA: verbs in, completions and events out, and who owns which object.
+//! - `own` starts an engine for one application in the application's own process, where there is no daemon.
 //! - `applications` keeps each application's channel, quota and books, which no application can reach. It is the transport's
 //!   message memory.
 //!
@@ -28,6 +29,7 @@ mod daemon;
 mod link;
 mod machnet;
 mod notify;
+mod own_engine;
 mod pending_port;
 mod ports;
 mod rdma;
@@ -38,5 +40,6 @@ mod users;
 pub use barewire_engine::PortSettings;
 pub use config::{Config, ConfigError};
 pub use daemon::{Daemon, DaemonError};
+pub use own_engine::{OwnEngine, OwnEngineError, networks};
 pub use rdma::Quotas as RdmaQuotas;
 pub use users::{UserQuotas, UserRules};

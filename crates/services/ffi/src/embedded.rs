@@ -18,11 +18,11 @@ use barewire_client::requests::ReplyTo;
 use barewire_client::{
     ConnectError, ConnectOptions, Embedded, EmbeddedConfig, Event, FlowId, Inbound, ListenError,
 };
-use barewire_daemon::Config;
+use barewire_daemon::{Config, networks};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
@@ -77,16 +77,6 @@ fn with<R>(
 
 fn failed(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(BW_ERR_SYSTEM, error.to_string())
-}
-
-/// `10.0.0.1/24` and the like, each an address with the length of its network; or the first word that is none.
-pub(crate) fn networks<'a>(words: impl Iterator<Item = &'a str>) -> Result<Vec<(IpAddr, u8)>, &'a str> {
-    let network = |word: &'a str| {
-        let (ip, len) = word.split_once('/')?;
-        let (ip, len): (IpAddr, u8) = (ip.parse().ok()?, len.parse().ok()?);
-        (len <= if ip.is_ipv4() { 32 } else { 128 }).then_some((ip, len))
-    };
-    words.map(|word| network(word).ok_or(word)).collect()
 }
 
 /// `10.0.0.1/24,fd00::1/64`: addresses with the lengths of their networks.

@@ -5,12 +5,10 @@ use crate::error::{
     self, BW_ERR_BUSY, BW_ERR_INTERRUPTED, BW_ERR_INVALID, BW_ERR_NO_DAEMON, BW_ERR_PORT_TAKEN,
     BW_ERR_TOO_MANY,
 };
-use crate::own_engine::OwnEngine;
 use crate::session::{OURS, Session, Step};
 use crate::table::Table;
 use crate::types::{BwAddr, BwClient, BwConnectOptions, BwEvent, BwFlow, BwIdentity};
 use barewire_client::{Client, ClientConfig, ConnectOptions, ConnectWaitError, FlowId};
-use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -151,13 +149,8 @@ unsafe fn attach(
         }
         config.socket = PathBuf::from(socket.as_ref());
     }
-    let place = socket.map(Cow::into_owned).or_else(|| std::env::var("BAREWIRE_SOCKET").ok());
-    let engine = place.as_deref().and_then(OwnEngine::asked_for).transpose()?;
-    if let Some(engine) = &engine {
-        config.socket = engine.socket().to_owned();
-    }
     config.reattach = reattach;
-    let session = Session::new(Client::attach_with(&config)?, reattach, engine);
+    let session = Session::new(Client::attach_with(&config)?, reattach);
     let ticket = CLIENTS.insert(session).ok_or(BW_ERR_TOO_MANY)?;
     // SAFETY: this function's contract.
     unsafe { put(client, std::ptr::without_provenance_mut(ticket)) }?;

@@ -169,7 +169,8 @@ impl From<AttachError> for Failure {
         let code = match &e {
             AttachError::Control(_) | AttachError::TimedOut => BW_ERR_NO_DAEMON,
             AttachError::Refused { .. } => BW_ERR_NOT_ADMITTED,
-            AttachError::Wait(_) => BW_ERR_SYSTEM,
+            AttachError::Wait(_) | AttachError::Engine { .. } => BW_ERR_SYSTEM,
+            AttachError::Place { .. } => BW_ERR_INVALID,
             _ => BW_ERR_PROTOCOL,
         };
         match e.hint() {

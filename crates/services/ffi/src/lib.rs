@@ -5,7 +5,6 @@
 //!                 extern "C": null checks, the panic boundary, pointers into values   unsafe
 //! session         a client and what C needs beside it
 //! asks            requests, of a client and of an endpoint, in numbers
-//! own_engine      an engine in a thread of the application, in the place of a daemon
 //! table           clients by ticket: what C holds is no address
 //! types, error    what crosses the border, with numbers that are never given another meaning
 //! boundary        why a call fails, the panic boundary, values by pointer; shared with the feed's library   unsafe
@@ -20,7 +19,6 @@ pub mod embedded;
 pub mod entry;
 pub mod error;
 pub mod memory;
-mod own_engine;
 pub mod request;
 mod request_state;
 mod session;

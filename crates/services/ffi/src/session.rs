@@ -2,7 +2,6 @@
 
 use crate::boundary::Failure;
 use crate::error::{BW_ERR_BUSY, BW_ERR_DAEMON_GONE, BW_ERR_SYSTEM};
-use crate::own_engine::OwnEngine;
 use crate::request_state::{Refused, RequestState, Translated};
 use crate::types::{self, BwBuf, BwEvent, BwMessage};
 use barewire_client::requests::RequestId;
@@ -37,8 +36,6 @@ pub(crate) struct Session {
     held: Option<HashMap<u32, u64, BuildHasherDefault<OffsetHasher>>>,
     /// The message that the last event told of as unconfirmed.
     unconfirmed: Option<Vec<u8>>,
-    /// Its engine, where there is no daemon. Last: the client goes first.
-    _engine: Option<OwnEngine>,
 }
 
 /// Offsets are multiples of 64: spread by one multiplication.
@@ -71,7 +68,7 @@ pub(crate) enum Step {
 
 impl Session {
     /// `is_steady`: the client outlives its daemon.
-    pub(crate) fn new(client: Client, is_steady: bool, engine: Option<OwnEngine>) -> Session {
+    pub(crate) fn new(client: Client, is_steady: bool) -> Session {
         Session {
             client,
             looks: 0,
@@ -84,7 +81,6 @@ impl Session {
             requests: RequestState::default(),
             held: is_steady.then(HashMap::default),
             unconfirmed: None,
-            _engine: engine,
         }
     }
 

@@ -513,6 +513,32 @@ fn a_server_with_another_key() {
     }
 }
 
+/// Each language says who is at the other end of an encrypted flow, and that it knows nothing of one in the clear.
+#[test]
+fn who_is_at_the_other_end() {
+    let _turn = turn();
+    let key = |n: u8| PrivateKey::from_bytes([n; 32]);
+    let secure = Rig::start_by("peers", |config, host| {
+        let mut security = Security::new(key(host));
+        let other = 3 - host;
+        let peer = Peer { name: format!("host {other}"), key: key(other).public(), addresses: vec![] };
+        assert!(security.trust(peer));
+        config.transport.security = Some(Arc::new(security));
+    });
+    let plain = Rig::start("strangers");
+    let told = format!("key={}", key(2).public());
+    for runner in runners() {
+        for (rig, words) in [(&secure, &["name=host 2", told.as_str()][..]), (&plain, &[])] {
+            let served = serve(runner, rig, "888");
+            let args = [&["run", "10.9.0.2:888", "peer"], words].concat();
+            let program = Program::start(&runner.program, &rig.socket(1), &args);
+            assert_eq!(program.succeed(), "ok\n", "{}", runner.language);
+            drop(served);
+        }
+        println!("who is at the other end, {}: ok", runner.language);
+    }
+}
+
 /// Counted, not timed. What grows by a page for each hundred messages is seen.
 #[test]
 fn memory_stays() {

@@ -389,7 +389,7 @@ impl World {
         for (i, station) in self.stations.iter().enumerate() {
             let endpoint = &station.endpoint;
             endpoint.audit().unwrap_or_else(|wrong| panic!("station {i}: {wrong}"));
-            assert_eq!(endpoint.flows_used(), 0, "flows of station {i}");
+            assert_eq!((endpoint.flows_used(), endpoint.lingering()), (0, 0), "flows of station {i}");
             assert_eq!((endpoint.received_messages(), endpoint.messages_under_way()), (0, 0), "station {i}");
             assert_eq!(endpoint.memory().0.available().1, RECV_BYTES as u64, "memory of station {i}");
         }

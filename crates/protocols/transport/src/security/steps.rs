@@ -495,6 +495,10 @@ impl<M: Memory> Endpoint<M> {
     ) -> Verdict {
         self.counters.packets_rx.add(1);
         let Some(slot) = self.find(header.dst_cid) else {
+            if self.remnants.find(header.dst_cid).is_some() {
+                // Of a flow in the clear.
+                return Verdict::Drop(DropReason::NoKey);
+            }
             if header.dst_cid != 0 && header.kind != Kind::SealedReset {
                 self.answer_unknown(now, datagram.dst, datagram.src, header.dst_cid);
             }

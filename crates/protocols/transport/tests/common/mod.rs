@@ -441,6 +441,7 @@ impl Pair {
 /// No flow, no message, and all memory free.
 pub fn assert_idle<M: TestMemory>(s: &Station<M>) {
     assert_eq!(s.endpoint.flows_used(), 0, "{:?}", s.endpoint.flows().collect::<Vec<_>>());
+    assert_eq!(s.endpoint.lingering(), 0);
     assert_eq!(s.endpoint.messages_under_way(), 0);
     assert_eq!(s.endpoint.received_messages(), 0);
     assert_eq!(s.held.len(), 0);

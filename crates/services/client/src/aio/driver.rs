@@ -73,8 +73,13 @@ async fn drive(shared: Arc<Shared>, mut bell: UnixStream) {
         serve(&shared, &bell).await;
         match find_daemon(&shared).await {
             Some(next) => bell = next,
-            None => return,
+            None => break,
         }
+    }
+    // It takes a while to stop, for which no task should be held up. Where the runtime ends first, the drop does it.
+    let engine = shared.lock().client.take_engine();
+    if engine.is_some() {
+        let _ = tokio::task::spawn_blocking(move || drop(engine)).await;
     }
 }
 

@@ -16,6 +16,9 @@
 //! connection goes on waiting. Flows of the old daemon end with [`CloseReason::LocalReset`], and each has what of its messages may have
 //! arrived or not ([`Flow::take_unconfirmed`]). [`AsyncClient::daemon_event`] tells of it.
 //!
+//! Where there is no daemon, [`ClientConfig::socket`] can ask for an engine in threads of this process (feature `engine`). All else is the
+//! same. The engine stops when the last handle of the client is gone, soon after; its peers are told.
+//!
 //! A client's task runs in the runtime in which it attached, and ends with that: whoever still waits in another one is told that the
 //! daemon is gone.
 //!

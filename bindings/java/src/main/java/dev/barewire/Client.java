@@ -8,6 +8,8 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
@@ -27,6 +29,7 @@ import java.util.function.LongSupplier;
  */
 public final class Client implements AutoCloseable {
     private static final int CALLS_MAX = 4096;
+    private static final int KEY_BYTES = 32;
     private static final Duration FOR_EVER = Duration.ofMillis(Long.MAX_VALUE);
     /** Nobody has taken events for so long: the client's own thread does. */
     private static final long KEEP_AFTER_NS = 10_000_000;
@@ -686,6 +689,31 @@ public final class Client implements AutoCloseable {
      */
     public void closeFlow(long flow) {
         patiently(() -> Native.close(ticket, flow));
+    }
+
+    /**
+     * Who is at the other end of an encrypted flow, as the peer has proven it.
+     *
+     * @param name what the configuration calls it; "self": this host
+     * @param key its public key, 32 bytes
+     */
+    public record Identity(String name, byte[] key) {}
+
+    /**
+     * Who is at the other end of a flow.
+     *
+     * @param flow the flow
+     * @return empty where it is not encrypted, or gone
+     */
+    public Optional<Identity> peer(long flow) {
+        long[] code = new long[1];
+        byte[] found = Native.peer(ticket, flow, code);
+        checked(code[0]);
+        if (found == null) {
+            return Optional.empty();
+        }
+        String name = new String(found, KEY_BYTES, found.length - KEY_BYTES, StandardCharsets.UTF_8);
+        return Optional.of(new Identity(name, Arrays.copyOf(found, KEY_BYTES)));
     }
 
     /**

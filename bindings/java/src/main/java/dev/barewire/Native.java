@@ -78,6 +78,8 @@ final class Native {
 
     static native long takeDirect(long client, long flow, long offset, long len, int head, ByteBuffer into, int at);
 
+    static native byte[] peer(long client, long flow, long[] out);
+
     static native String lastError();
 
     static native String version();
