@@ -114,8 +114,8 @@ fn a_control_that_is_applied_again_has_its_arguments_again() {
         let [a, b] = [0_u8, 5].map(|before| got(before) + extra(before));
         let text = program(
             &globals,
-            "M() m; M() o;",
-            "m.apply(hdr.h.a); m.apply(hdr.h.b); o.apply(hdr.h.c); o.apply(hdr.h.d);",
+            "N() n; N() o;",
+            "n.apply(hdr.h.a); n.apply(hdr.h.b); o.apply(hdr.h.c); o.apply(hdr.h.d);",
         );
         sends(&text, &[("00 05 00 05 0000", &format!("{a:02x} {b:02x} {a:02x} {b:02x} 0000"))]);
     }
