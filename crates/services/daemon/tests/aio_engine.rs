@@ -7,7 +7,7 @@ mod futures;
 use barewire_client::aio::{AsyncClient, Caller, RecvError, Request, ServeOptions, serve};
 use barewire_client::security::PrivateKey;
 use barewire_client::{AttachError, ClientConfig, CloseReason, ConnectOptions, Geometry};
-use common::{Dir, PATIENCE, eventually};
+use common::{Folder, PATIENCE, eventually};
 use futures::{LONGER, PORT, at, both, count_in_order, numbered, run};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -185,10 +185,10 @@ fn what_cannot_be_is_told() {
 }
 
 /// A barewire.toml of a host that trusts the other one, with its key.
-fn secured(dir: &Dir, cable: &str, host: u8) -> PathBuf {
-    barewire_engine::keyfile::create(&dir.0.join(format!("{host}.key")), [host; 32]).unwrap();
+fn secured(dir: &Folder, cable: &str, host: u8) -> PathBuf {
+    barewire_engine::keyfile::create(&dir.path().join(format!("{host}.key")), [host; 32]).unwrap();
     let peer = PrivateKey::from_bytes([3 - host; 32]).public();
-    let file = dir.0.join(format!("{host}.toml"));
+    let file = dir.path().join(format!("{host}.toml"));
     let text = format!(
         "[interface]\nport = \"{cable}\"\nipv4 = [\"10.0.0.{host}/24\"]\n\n[security]\nkey = \"{host}.key\"\n\n\
          [[security.peer]]\nname = \"other\"\nkey = \"{peer}\"\n"
@@ -200,7 +200,7 @@ fn secured(dir: &Dir, cable: &str, host: u8) -> PathBuf {
 #[test]
 fn engines_encrypt_as_their_files_say_and_calls_run_over_them() {
     run(async {
-        let (dir, cable) = (Dir::new(), cable());
+        let (dir, cable) = (Folder::new("daemon"), cable());
         let (a, b) = (secured(&dir, &cable, 1), secured(&dir, &cable, 2));
         let (a, b) = (attach(&a, None).await.unwrap(), attach(&b, None).await.unwrap());
         let listener = b.listen(PORT).await.unwrap();

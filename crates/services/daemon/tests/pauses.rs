@@ -151,8 +151,8 @@ fn flows_of(name: &str) -> u64 {
 /// Stands still for a while, and says which flows survived.
 fn pause(who: Who, lasts: Duration, is_secure: bool, timers: &[&str]) -> [bool; FLOWS] {
     let case = format!("{who:?} for {lasts:?}, encrypted: {is_secure}, {timers:?}");
-    let dir = Dir::new();
-    let unique = dir.0.file_name().unwrap().to_string_lossy().into_owned();
+    let dir = Folder::new("daemon");
+    let unique = dir.path().file_name().unwrap().to_string_lossy().into_owned();
     let names = [1, 2].map(|host| format!("{unique}-{host}"));
     let hosts = [1, 2].map(|host: u8| {
         let keys = [format!("own_key={host}"), format!("peer_key={}", 3 - host)];
@@ -160,9 +160,9 @@ fn pause(who: Who, lasts: Duration, is_secure: bool, timers: &[&str]) -> [bool; 
         if is_secure {
             options.extend(keys.iter().map(String::as_str));
         }
-        ChildDaemon::start_host(&dir.0, host, &names[usize::from(host) - 1], &options)
+        ChildDaemon::start_host(dir.path(), host, &names[usize::from(host) - 1], &options)
     });
-    let attach = |host: u8| attach_to(&dir.0.join(format!("{host}.sock")), "app", None).unwrap();
+    let attach = |host: u8| attach_to(&dir.path().join(format!("{host}.sock")), "app", None).unwrap();
     let mut ends = [End::new(attach(1)), End::new(attach(2))];
     ends[1].client.listen_wait(UDP_PORT, 0, PATIENCE).unwrap();
     for at in 0..FLOWS {
