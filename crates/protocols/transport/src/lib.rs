@@ -30,6 +30,7 @@ pub mod buddy;
 mod config;
 mod congestion;
 mod counters;
+mod crc;
 mod due;
 mod endpoint;
 mod event;
