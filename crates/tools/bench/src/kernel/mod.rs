@@ -24,7 +24,7 @@ pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
 use crate::awake::settle;
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
+use crate::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};

@@ -3,7 +3,7 @@
 
 use crate::awake::settle;
 use crate::error::BenchError;
-use crate::messages::cpu::CpuMeter;
+use crate::cpu::CpuMeter;
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState, MsgWorkload, RequestResponse, SystemError, SystemName, Wait};

@@ -3,7 +3,7 @@
 
 use crate::awake::{Settled, Switches, settle};
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
+use crate::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::embedded::{SERVER_PORT, keys, private_key};
 use crate::messages::run::Cell;

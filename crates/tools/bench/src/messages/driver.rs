@@ -12,7 +12,7 @@
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
 use crate::interrupt::interrupted;
-use crate::messages::cpu::CpuUse;
+use crate::cpu::CpuUse;
 use crate::messages::warmup::Convergence;
 use crate::messages::{
     MsgWorkload, RequestResponse, Schedule, SystemError, Wait, WorkloadError, body_matches, fill_body,

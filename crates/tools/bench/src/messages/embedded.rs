@@ -2,7 +2,7 @@
 
 use crate::awake::{Settled, settle};
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
+use crate::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};

@@ -3,7 +3,7 @@
 use crate::awake::settle;
 use crate::error::BenchError;
 use crate::interrupt::interrupted;
-use crate::messages::cpu::{CpuMeter, End};
+use crate::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::embedded::{EchoServer, EmbeddedClient, Idle, Idling, SERVER_PORT, config_for};
 use crate::messages::plan::Over;

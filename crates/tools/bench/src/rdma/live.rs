@@ -7,7 +7,7 @@ use super::server::Server;
 use super::windows::{Window, length};
 use super::wires::{self, Hosts, Shape};
 use crate::error::{BenchError, go_on};
-use crate::messages::cpu::{CpuMeter, CpuUse, End};
+use crate::cpu::{CpuMeter, CpuUse, End};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, open_port, target_on};
 use barewire_frame::{Burst, Pool, PoolConfig};

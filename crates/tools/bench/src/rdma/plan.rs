@@ -10,7 +10,7 @@ use crate::awake::hold;
 use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
 use crate::messages::IdleState;
-use crate::messages::cpu::{CpuUse, per_op};
+use crate::cpu::{CpuUse, per_op};
 use crate::rounds::{Made, in_turns, median, once_each};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;

@@ -15,7 +15,7 @@ use super::sockets::{Done, Sockets};
 use super::windows::Window;
 use super::wires::{self, Hosts, Shape};
 use crate::error::{BenchError, go_on};
-use crate::messages::cpu::{CpuMeter, End};
+use crate::cpu::{CpuMeter, End};
 use barewire_base::Duration;
 use barewire_measure::{Contention, Histogram, stamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
