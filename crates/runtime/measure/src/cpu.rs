@@ -43,8 +43,7 @@ impl TaskTime {
     /// So much on a core, shared as ticks were.
     fn of_run(run_ns: u64, user_ticks: u64, system_ticks: u64) -> TaskTime {
         let ticks = user_ticks + system_ticks;
-        let user_ns =
-            if ticks == 0 { 0 } else { (run_ns as f64 * user_ticks as f64 / ticks as f64) as u64 };
+        let user_ns = if ticks == 0 { 0 } else { (run_ns as f64 * user_ticks as f64 / ticks as f64) as u64 };
         TaskTime { run_ns, user_ns, system_ns: run_ns - user_ns.min(run_ns) }
     }
 
@@ -275,7 +274,10 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(!children(std::process::id()).unwrap().contains(&child.id()));
-        assert_eq!(proc_text::all_ticks("7 (a ) b) R 1 2 3 4 5 6 7 8 9 10 31 32 33 34 0"), Some([31, 32, 33, 34]));
+        assert_eq!(
+            proc_text::all_ticks("7 (a ) b) R 1 2 3 4 5 6 7 8 9 10 31 32 33 34 0"),
+            Some([31, 32, 33, 34])
+        );
         assert_eq!(proc_text::all_ticks("7 (a) R 1 2"), None);
     }
 

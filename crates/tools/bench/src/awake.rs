@@ -9,8 +9,8 @@ use barewire_measure::{
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A limit in microseconds written here holds for as long as the file is open: `Documentation/power/pm_qos_interface.rst`.

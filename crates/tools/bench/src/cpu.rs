@@ -251,8 +251,10 @@ impl Charge {
         let within = |look: &&Family| now.since(look.at) <= span;
         let first = marks.looks.iter().find(within).copied();
         let last = marks.looks.last().copied();
-        marks.used =
-            first.zip(last).filter(|(first, last)| last.at > first.at).map(|(first, last)| last.since(&first));
+        marks.used = first
+            .zip(last)
+            .filter(|(first, last)| last.at > first.at)
+            .map(|(first, last)| last.since(&first));
         Duration::from_nanos(marks.used.map_or(0, |used| used.wall_ns))
     }
 
@@ -373,7 +375,9 @@ pub(crate) fn per_op<'a>(runs: impl Iterator<Item = Option<&'a CpuUse>>) -> (Opt
         server_ns: (apart && knows_both).then(|| each(sum(&|run| run.server.map_or(0, |time| time.run_ns)))),
         user_ns: threads(|time| time.user_ns),
         system_ns: threads(|time| time.system_ns),
-        softirq_ns: each(sum(&|run| run.cores.interrupts_ns + run.other_cores.map_or(0, |c| c.interrupts_ns))),
+        softirq_ns: each(sum(&|run| {
+            run.cores.interrupts_ns + run.other_cores.map_or(0, |c| c.interrupts_ns)
+        })),
         cores: (total / sum(&|run| run.wall_ns).max(1.0) * 100.0).round() / 100.0,
     };
     (knows_both.then(|| each(total)), Some(parts))
@@ -435,7 +439,11 @@ mod tests {
         assert_eq!((total, parts.unwrap().server_ns), (None, None), "half of it is no cost of an operation");
         let (total, parts) = per_op([Some(&CpuUse { server: None, together: true, ..one })].into_iter());
         let parts = parts.unwrap();
-        assert_eq!((total, parts.client_ns, parts.server_ns), (Some(5_000.0), None, None), "one sum is of both");
+        assert_eq!(
+            (total, parts.client_ns, parts.server_ns),
+            (Some(5_000.0), None, None),
+            "one sum is of both"
+        );
         // Another machine's end brings its cores, one of this machine does not, and one of this process is in the sum.
         let local = CpuUse { server: None, together: true, ..one };
         let told = EndUse {

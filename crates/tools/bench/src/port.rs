@@ -322,7 +322,10 @@ mod tests {
         assert!(why(|w| w.size = 59).contains("60 to 1514"));
         assert!(why(|w| w.burst = 33).contains("1 to 32"));
         assert!(why(|w| w.seconds = Duration::ZERO).contains("some time"));
-        let error = PortWorkload::between("mem:a", "xpd:b", asked()).slice(0, &Charge::start()).unwrap_err().to_string();
+        let error = PortWorkload::between("mem:a", "xpd:b", asked())
+            .slice(0, &Charge::start())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("did you mean `xdp`?"), "{error}");
     }
 }

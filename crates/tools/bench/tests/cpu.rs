@@ -18,7 +18,9 @@ const ASLEEP: Duration = Duration::from_millis(200);
 /// What a workload does in its measured time.
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
-    Spin { threads: usize },
+    Spin {
+        threads: usize,
+    },
     Sleep,
     /// Spins in a process that it starts, and waits for.
     Child,
@@ -73,7 +75,11 @@ impl Workload for One {
         if self.1 != Does::Unmarked {
             cpu.ends();
         }
-        Ok(vec![Measured::default().operations(1_000).number("rate_per_s", 1e3 / stamp().since(began).as_secs_f64())])
+        Ok(vec![
+            Measured::default()
+                .operations(1_000)
+                .number("rate_per_s", 1e3 / stamp().since(began).as_secs_f64()),
+        ])
     }
 }
 

@@ -172,7 +172,9 @@ fn what_is_not_ours_is_left_alone() {
     run(&runs, "first", 1, None, &["machnet"]);
     let (index, _) = Index::rebuild(&old, &runs).unwrap();
     assert_eq!(Index::open(&old).unwrap().find(&Query::default()), index.find(&Query::default()));
-    let left = fs::read_dir(dir.path()).unwrap().filter(|entry| entry.as_ref().unwrap().path().extension() == Some("part".as_ref()));
+    let left = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().extension() == Some("part".as_ref()));
     assert_eq!(left.count(), 0);
     let nowhere = Index::open(&dir.path().join("no/where")).unwrap().update(&runs);
     assert!(matches!(nowhere, Err(IndexError::Io { doing: "writing", .. })), "{nowhere:?}");

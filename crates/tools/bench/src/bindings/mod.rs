@@ -400,7 +400,8 @@ impl Workload for BindingWorkload {
         let watch = Contention::start();
         let Both { client: times, switches, .. } = self.run(cpu)?;
         let samples = times.round_trips.samples();
-        let mut measured = Measured::default().operations(times.charged).watched(&awake.judged(watch.finish(), &switches));
+        let mut measured =
+            Measured::default().operations(times.charged).watched(&awake.judged(watch.finish(), &switches));
         if samples == 0 {
             measured.void = Some("no response arrived in the measured time".to_owned());
         } else {

@@ -188,7 +188,8 @@ impl Workload for Decoder<'_> {
         };
         cpu.ends();
         // A tenth more warms up, of ours and of the tool's.
-        let measured = |ns| Measured::default().operations(REPEATS as u64 / 10 * 11).number("ns_per_message", ns);
+        let measured =
+            |ns| Measured::default().operations(REPEATS as u64 / 10 * 11).number("ns_per_message", ns);
         Ok(vec![ns.map_or_else(Measured::default, measured)])
     }
 

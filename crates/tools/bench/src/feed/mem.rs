@@ -132,12 +132,14 @@ mod tests {
     fn every_measured_packet_gives_a_sample() {
         let traffic = Traffic::make(Workload::OneEntry, 10, 500, 1).unwrap();
         for what in [What::Book, What::Message] {
-            let (spans, pps, _) = run(what, Duration::from_micros(10), 10, true, &traffic, &Charge::start()).unwrap();
+            let (spans, pps, _) =
+                run(what, Duration::from_micros(10), 10, true, &traffic, &Charge::start()).unwrap();
             assert_eq!((spans.app.samples(), spans.packets, spans.dropped), (500, 600, 0));
             assert!(pps > 0.0 && pps <= 101_000.0, "{pps}");
         }
         // Half a millisecond of work, in which a busy machine may do something else.
-        let (pps, books) = until_well(|| flat_out(10, &traffic, &Charge::start()).unwrap(), |&(pps, _)| pps > 1_000.0);
+        let (pps, books) =
+            until_well(|| flat_out(10, &traffic, &Charge::start()).unwrap(), |&(pps, _)| pps > 1_000.0);
         assert!(pps > 1_000.0, "{pps}");
         assert_eq!(books, 500);
     }

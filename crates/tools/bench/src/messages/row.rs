@@ -1,7 +1,7 @@
 //! A row: everything that is known about one figure.
 
-use crate::histograms::{BenchRow, Histograms};
 use crate::cpu::{CpuPerOp, per_op};
+use crate::histograms::{BenchRow, Histograms};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
 use crate::messages::{Arrivals, MsgWorkload, SystemName};
 use crate::rounds::{median, once_each};

@@ -2,9 +2,9 @@
 
 use super::live::LiveResult;
 use super::windows::span;
+use crate::cpu::{CpuPerOp, per_op};
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
-use crate::cpu::{CpuPerOp, per_op};
 use crate::render::LITTLE_TOLERANCE;
 use crate::rounds::{Together, median};
 use crate::when::When;

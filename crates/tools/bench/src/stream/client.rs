@@ -132,7 +132,9 @@ impl<'a> Session<'a> {
         let until = stamp() + ANSWER;
         loop {
             match self.answer(until)? {
-                Answer::Report(counted) => return Ok((counted, used.map(|used| used.with_server(counted.cpu)))),
+                Answer::Report(counted) => {
+                    return Ok((counted, used.map(|used| used.with_server(counted.cpu))));
+                }
                 Answer::Interval(_) => {}
                 _ => return Err(StreamError::Words),
             }
@@ -224,7 +226,8 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
         // A stream that broke explains what the server said, or did not.
         written?;
         let (intervals, (counted, used)): (Vec<Interval>, (Counted, Option<CpuUse>)) = measured?;
-        Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp).charged(used, counted.bytes / CHUNK as u64))
+        Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp)
+            .charged(used, counted.bytes / CHUNK as u64))
     })
 }
 
@@ -274,7 +277,8 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
         return Err(StreamError::Interrupted);
     }
     let (counted, used) = session.end()?;
-    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp).charged(used, counted.datagrams);
+    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp)
+        .charged(used, counted.datagrams);
     run.sent = Some(sent.count);
     run.received = Some(counted.datagrams);
     run.lost = Some(sent.count.saturating_sub(counted.datagrams));

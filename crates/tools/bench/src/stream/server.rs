@@ -2,8 +2,8 @@
 
 use super::StreamError;
 use super::pump::{self, LOOK, is_wait};
-use crate::cpu::Family;
 use super::words::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
+use crate::cpu::Family;
 use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
