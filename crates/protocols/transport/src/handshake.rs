@@ -109,7 +109,7 @@ impl Strays {
         let mut bytes = [0; STRAY_LEN];
         header.emit(&mut bytes);
         body(&mut bytes);
-        let crc = crc_fast::crc32_iscsi(&bytes[4..len]);
+        let crc = crate::crc::of(&bytes[4..len]);
         msg::set_crc(&mut bytes, crc);
         self.queue.push_back(Stray { local, remote, bytes, len, template: None });
     }

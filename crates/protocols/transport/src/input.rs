@@ -40,7 +40,7 @@ impl<M: Memory> Endpoint<M> {
         if header.kind.opened().is_some() {
             return self.receive_sealed(now, datagram, header, packet);
         }
-        if msg::crc(packet) != Some(crc_fast::crc32_iscsi(&packet[4..])) {
+        if msg::crc(packet) != Some(crate::crc::of(&packet[4..])) {
             return Verdict::Drop(DropReason::BadCrc);
         }
         self.counters.packets_rx.add(1);

@@ -30,6 +30,7 @@ pub mod buddy;
 mod config;
 mod congestion;
 mod counters;
+mod crc;
 mod endpoint;
 mod event;
 mod flow;

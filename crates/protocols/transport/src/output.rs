@@ -38,7 +38,7 @@ fn lengthen(frame: &mut Frame, template: &Template, len: usize) -> bool {
 fn seal(frame: &mut Frame, template: &Template, ecn: u8) {
     let data = frame.data_mut();
     let packet = &mut data[template.header_len()..];
-    let crc = crc_fast::crc32_iscsi(&packet[4..]);
+    let crc = crate::crc::of(&packet[4..]);
     msg::set_crc(packet, crc);
     template.seal(data, ecn);
 }

@@ -40,6 +40,13 @@ pub struct TaskTime {
 }
 
 impl TaskTime {
+    /// So much on a core, shared as ticks were.
+    fn of_run(run_ns: u64, user_ticks: u64, system_ticks: u64) -> TaskTime {
+        let ticks = user_ticks + system_ticks;
+        let user_ns = if ticks == 0 { 0 } else { (run_ns as f64 * user_ticks as f64 / ticks as f64) as u64 };
+        TaskTime { run_ns, user_ns, system_ns: run_ns - user_ns.min(run_ns) }
+    }
+
     /// What was spent from `earlier` to this reading.
     pub fn since(&self, earlier: &TaskTime) -> TaskTime {
         TaskTime {
@@ -88,6 +95,45 @@ impl Task {
     }
 }
 
+/// The CPU time of this process and of all that it started, threads and processes that ended included (those processes once they were
+/// waited for). Good to a few hundredths of a second where a process ended, to the us otherwise.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub fn family_time() -> io::Result<TaskTime> {
+    let strange = || io::Error::from(io::ErrorKind::InvalidData);
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let [user, system, ended_user, ended_system] = proc_text::all_ticks(&stat).ok_or_else(strange)?;
+    // The clock has the time of threads that ended, too, to the ns; only the shares are of ticks.
+    let own = TaskTime::of_run(sys::clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID), user, system);
+    let ended = TaskTime {
+        run_ns: (ended_user + ended_system) * TICK_NS,
+        user_ns: ended_user * TICK_NS,
+        system_ns: ended_system * TICK_NS,
+    };
+    let mut sum = own.plus(&ended);
+    let mut waiting = children(std::process::id())?;
+    while let Some(id) = waiting.pop() {
+        // One that ended between the listing and the reading is waited for, or its parent's.
+        if let Ok(time) = Task::Process(id).time() {
+            sum = sum.plus(&time);
+            waiting.extend(children(id).unwrap_or_default());
+        }
+    }
+    Ok(sum)
+}
+
+/// The processes that the threads of `process` started.
+fn children(process: u32) -> io::Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        // A thread may end meanwhile, and a kernel without CONFIG_PROC_CHILDREN does not tell.
+        let Ok(text) = fs::read_to_string(thread?.path().join("children")) else { continue };
+        all.extend(text.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+    }
+    Ok(all)
+}
+
 fn thread_time(folder: &Path) -> io::Result<TaskTime> {
     let strange = || io::Error::from(io::ErrorKind::InvalidData);
     let stat = fs::read_to_string(folder.join("stat"))?;
@@ -98,9 +144,7 @@ fn thread_time(folder: &Path) -> io::Result<TaskTime> {
         // A kernel without CONFIG_SCHED_INFO.
         Err(_) => ticks,
     };
-    let user_ns =
-        if ticks == 0 { 0 } else { (run_ns as f64 * (user * TICK_NS) as f64 / ticks as f64) as u64 };
-    Ok(TaskTime { run_ns, user_ns, system_ns: run_ns - user_ns.min(run_ns) })
+    Ok(TaskTime::of_run(run_ns, user, system))
 }
 
 /// What cores did besides idling, in ns. From ticks: good to a few hundredths of a second.
@@ -207,6 +251,34 @@ mod tests {
         drop(end);
         sleeper.join().unwrap();
         assert!(asleep.time().is_err(), "who is gone has no time");
+    }
+
+    #[test]
+    fn a_family_is_charged_for_threads_and_processes_that_ended() {
+        let before = family_time().unwrap();
+        let spin = || {
+            let (task, mut spent) = (Task::current().unwrap(), 0);
+            let before = task.time().unwrap();
+            while spent < 30_000_000 {
+                spent = task.time().unwrap().since(&before).run_ns;
+            }
+        };
+        std::thread::spawn(spin).join().unwrap();
+        let after_thread = family_time().unwrap().since(&before);
+        // Other tests run in this process: it has no upper bound.
+        assert!(after_thread.run_ns >= 30_000_000, "{after_thread:?}");
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", "read -r line"]).stdin(std::process::Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        assert!(children(std::process::id()).unwrap().contains(&child.id()));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!children(std::process::id()).unwrap().contains(&child.id()));
+        assert_eq!(
+            proc_text::all_ticks("7 (a ) b) R 1 2 3 4 5 6 7 8 9 10 31 32 33 34 0"),
+            Some([31, 32, 33, 34])
+        );
+        assert_eq!(proc_text::all_ticks("7 (a) R 1 2"), None);
     }
 
     #[test]

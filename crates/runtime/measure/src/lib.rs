@@ -43,7 +43,7 @@ pub use control::{
     ControlRows, CoreToCore, Hiccups, SyscallCost, Wakeup, allowed_cores, core_to_core_rtt, eventfd_wakeup,
     hiccup_meter, pin_to_core, syscall_cost,
 };
-pub use cpu::{CoreTime, Task, TaskTime, set_busy_poll};
+pub use cpu::{CoreTime, Task, TaskTime, family_time, set_busy_poll};
 pub use fingerprint::{Build, Difference, FINGERPRINT_SCHEMA, Fingerprint, Hugepages, Machine, RunState};
 pub use histogram::{Histogram, MAX_NS, Quantile, RttNs, Summary, samples_needed};
 pub use histogram_log::{HistogramError, LOG_HEADER};

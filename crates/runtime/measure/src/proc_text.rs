@@ -107,6 +107,13 @@ pub(crate) fn user_and_system_ticks(text: &str) -> Option<(u64, u64)> {
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
+/// The same, and those of children that ended and were waited for.
+pub(crate) fn all_ticks(text: &str) -> Option<[u64; 4]> {
+    let mut fields = text.rsplit(')').next()?.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse().ok();
+    Some([next()?, next()?, next()?, next()?])
+}
+
 /// Whether a kernel configuration takes interrupts out of the time of the task that they come in.
 pub(crate) fn interrupts_are_apart(config: &str) -> bool {
     config

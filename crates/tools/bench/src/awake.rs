@@ -3,12 +3,14 @@
 use crate::error::BenchError;
 use crate::messages::IdleState;
 use barewire_base::Duration;
-use barewire_measure::{ContentionReport, OVERSUBSCRIBED, STOLEN, WAITED, allowed_cores, pin_to_core};
+use barewire_measure::{
+    ContentionReport, OVERSUBSCRIBED, STOLEN, Task, TaskTime, WAITED, allowed_cores, pin_to_core,
+};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// A limit in microseconds written here holds for as long as the file is open: `Documentation/power/pm_qos_interface.rst`.
@@ -28,6 +30,37 @@ const SWITCHES_PER_S_MAX: f64 = 200.0;
 
 /// How often the thread of an end was switched out against its will, where that is known.
 pub(crate) type Switches<'a> = (&'a str, Option<u64>);
+
+/// Threads that keep cores awake, and what those used that ended: no workload is charged for them.
+static SPINNERS: Mutex<(Vec<Task>, TaskTime)> =
+    Mutex::new((Vec::new(), TaskTime { run_ns: 0, user_ns: 0, system_ns: 0 }));
+
+/// What all of them used so far.
+pub(crate) fn spinners_time() -> TaskTime {
+    let known = SPINNERS.lock().unwrap_or_else(PoisonError::into_inner);
+    known.0.iter().filter_map(|task| task.time().ok()).fold(known.1, |sum, time| sum.plus(&time))
+}
+
+/// The calling thread is one of them until this is dropped.
+struct Spinner(Option<Task>);
+
+impl Spinner {
+    fn new() -> Spinner {
+        let task = Task::current().ok();
+        SPINNERS.lock().unwrap_or_else(PoisonError::into_inner).0.extend(task.clone());
+        Spinner(task)
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let mut known = SPINNERS.lock().unwrap_or_else(PoisonError::into_inner);
+        known.0.retain(|task| Some(task) != self.0.as_ref());
+        if let Some(Ok(time)) = self.0.as_ref().map(Task::time) {
+            known.1 = known.1.plus(&time);
+        }
+    }
+}
 
 /// Cores in the state that a row says, until it is dropped.
 pub(crate) struct Settled(Option<KeepAwake>);
@@ -126,6 +159,7 @@ impl KeepAwake {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let stop = Arc::clone(&self.stop);
         let spinner = move || {
+            let _known = Spinner::new();
             // Lowest first: a spinner must never run on a measured core at ordinary priority.
             let set_up =
                 rustix::process::nice(LOWEST).map_err(io::Error::from).and_then(|_| pin_to_core(core));

@@ -11,6 +11,7 @@
 mod awake;
 pub mod bindings;
 pub mod control;
+pub mod cpu;
 pub mod demo;
 mod error;
 pub mod feed;

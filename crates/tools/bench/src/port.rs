@@ -3,6 +3,7 @@
 //! One thread sends bursts as fast as its port takes them, another receives and counts. What comes out is what the ports and the wire between
 //! them carry: the floor under every program on them. The baseline is a pair of the kernel's datagram sockets.
 
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::messages::pair::{SocketFolder, pair_uris};
 use crate::messages::plan::Over;
@@ -109,6 +110,7 @@ impl PortWorkload {
     fn both<S: FnMut(Instant) -> Result<u64, BenchError>, R: FnMut(Instant) -> Result<u64, BenchError>>(
         &self,
         hosts: Option<&TwoHosts>,
+        cpu: &Charge,
         send: impl FnOnce() -> Result<S, BenchError> + Send,
         receive: impl FnOnce() -> Result<R, BenchError> + Send,
     ) -> Result<(Passed, Passed), BenchError> {
@@ -136,10 +138,12 @@ impl PortWorkload {
         };
         let sending = || {
             let mut send = send()?;
+            cpu.begins();
             let (start, mut packets) = (stamp(), 0);
             loop {
                 let now = stamp();
                 if now.since(start) >= self.asked.seconds {
+                    cpu.ends();
                     return Ok(Passed { packets, seconds: now.since(start).as_secs_f64() });
                 }
                 go_on()?;
@@ -154,11 +158,12 @@ impl PortWorkload {
         Ok((both.server, both.client))
     }
 
-    fn run(&self) -> Result<(Passed, Passed), BenchError> {
+    fn run(&self, cpu: &Charge) -> Result<(Passed, Passed), BenchError> {
         let Settings { size, burst: limit, .. } = self.asked;
         match &self.ends {
             Ends::Ports([from, to], hosts) => self.both(
                 hosts.as_deref(),
+                cpu,
                 || {
                     let (mut port, pool) = open(from)?;
                     let (frame, mut burst) = (frame(size), Burst::with_limit(limit));
@@ -194,7 +199,7 @@ impl PortWorkload {
                     done => done.map(|_| 1).map_err(BenchError::io("datagrams")),
                 };
                 let send = || Ok(move |_: Instant| count(ours.send(&frame)));
-                self.both(None, send, || Ok(move |_: Instant| count(theirs.recv(&mut buffer))))
+                self.both(None, cpu, send, || Ok(move |_: Instant| count(theirs.recv(&mut buffer))))
             }
         }
     }
@@ -255,10 +260,11 @@ impl Workload for PortWorkload {
         }
     }
 
-    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
+    fn slice(&mut self, _round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError> {
         let watch = Contention::start();
-        let (received, sent) = self.run()?;
+        let (received, sent) = self.run(cpu)?;
         let mut measured = Measured::default()
+            .operations(received.packets)
             .number("offered_pps", sent.packets as f64 / sent.seconds)
             .number("lost", sent.packets.saturating_sub(received.packets) as f64)
             .watched(&watch.finish());
@@ -316,7 +322,10 @@ mod tests {
         assert!(why(|w| w.size = 59).contains("60 to 1514"));
         assert!(why(|w| w.burst = 33).contains("1 to 32"));
         assert!(why(|w| w.seconds = Duration::ZERO).contains("some time"));
-        let error = PortWorkload::between("mem:a", "xpd:b", asked()).slice(0).unwrap_err().to_string();
+        let error = PortWorkload::between("mem:a", "xpd:b", asked())
+            .slice(0, &Charge::start())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("did you mean `xdp`?"), "{error}");
     }
 }

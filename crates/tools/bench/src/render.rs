@@ -1,5 +1,6 @@
 //! Rows as text: how times and rates are written, and columns that fit.
 
+use crate::cpu::PER_OP;
 use crate::rounds::{once_each, spread, spread_ns};
 use crate::row::{Kind, NamedStat, Row, Stat, Unit, Value};
 use barewire_measure::samples_needed;
@@ -218,6 +219,13 @@ fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
     }
 }
 
+/// What an operation of a row cost, both ends together, and how many cores were busy with it: who polls has them busy whatever comes.
+pub(crate) fn cpu(row: &Row) -> [Shown; 2] {
+    let of_runs = spread_ns(row.of_runs(PER_OP).into_iter().map(|ns| Some(ns as u64)));
+    let cost = or_dash(row.number(PER_OP), |ns| latency(ns as u64));
+    [("cpu/op", cost, of_runs), maybe("cores", row.cpu.as_ref(), |cpu| format!("{:.1}", cpu.cores))]
+}
+
 /// The tables of rows, one for each bench: who, what, and every measure with a head; under each row between which values its runs were, and
 /// in the end how rows of ours stand beside others of the same work.
 pub fn table(rows: &[Row]) -> String {
@@ -247,10 +255,15 @@ fn table_of(rows: &[&Row]) -> String {
         }
     }
     let all = rows.first().map_or(0, |first| first.measures.len());
+    // Nothing of rows that are older than it, and of those that could not be measured.
+    let has_cpu = rows.iter().any(|row| row.cpu.is_some());
+    // It comes last, as a time with its unit.
+    let own = all.saturating_sub(1);
     let cells = |row: &&Row| -> Vec<Shown> {
         let who = who.iter().map(|(head, of)| maybe(head, of(row), |name| name));
         let params = params.iter().map(|key| maybe(key, row.param(key), |value| value));
-        who.chain(params).chain((0..all).flat_map(|at| cells_of(row, at))).collect()
+        let cost = has_cpu.then(|| cpu(row)).into_iter().flatten();
+        who.chain(params).chain((0..own).flat_map(|at| cells_of(row, at))).chain(cost).collect()
     };
     listing(rows, who.len() + params.len(), cells, |row| notes(row), |row| row.runs.len())
 }

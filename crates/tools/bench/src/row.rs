@@ -8,6 +8,7 @@
 //! their sum. As JSON a row is flat: each parameter and each measure is a key of the row, and of each run. Two more keys explain the others to
 //! whoever reads the document: `params` has the unit of each parameter, `measures` unit, direction and words of each measure.
 
+use crate::cpu::{CpuPerOp, CpuUse, PER_OP, per_op};
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
 use crate::rounds::{Together, median, once_each};
@@ -105,7 +106,7 @@ pub enum Kind {
 }
 
 /// One thing that comes out of a measurement: a key of rows and runs, and a column of tables.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
     /// Its key.
     pub key: &'static str,
@@ -177,6 +178,9 @@ impl Measure {
         }
     }
 }
+
+/// What every row has besides its own measures: nobody has to ask for it.
+const CPU: Measure = Measure::cost(PER_OP, "cpu/op", "CPU time an operation");
 
 /// The usual statistics of spans.
 pub const SPANS: &[NamedStat] = &[
@@ -287,9 +291,32 @@ pub struct Measured {
     pub void: Option<String>,
     /// When it measured.
     pub when: Option<WallTime>,
+    /// What its CPU is divided by; `None`: by the samples of its first spans.
+    operations: Option<u64>,
+    cpu: Option<CpuUse>,
+    /// The CPU is of the whole run, set-up and warm-up included.
+    cpu_of_all: bool,
 }
 
 impl Measured {
+    /// With so many operations between [`Charge::begins`](crate::cpu::Charge::begins) and its end: what its CPU is divided by.
+    #[must_use]
+    pub fn operations(mut self, operations: u64) -> Measured {
+        self.operations = Some(operations);
+        self
+    }
+
+    /// With what it is charged for; `whole`: for setting it up, too.
+    pub(crate) fn charged(mut self, used: CpuUse, whole: bool) -> Measured {
+        let samples = self.spans.first().map(|(_, histogram)| histogram.samples());
+        let used = used.of(self.operations.or(samples).unwrap_or_default());
+        if let (Some(ns), _) = per_op([Some(&used)].into_iter()) {
+            self.numbers.push((PER_OP, ns));
+            (self.cpu, self.cpu_of_all) = (Some(used), whole);
+        }
+        self
+    }
+
     /// With a number for the measure `key`.
     #[must_use]
     pub fn number(mut self, key: &'static str, value: f64) -> Measured {
@@ -346,8 +373,8 @@ pub struct Run {
 pub struct Row {
     /// Who and what.
     pub subject: Subject,
-    /// What is measured.
-    pub measures: &'static [Measure],
+    /// What is measured: its own measures, and [`PER_OP`].
+    pub measures: Vec<Measure>,
     /// What came out, for each measure, over all runs.
     pub values: Vec<Value>,
     /// Each run.
@@ -364,6 +391,8 @@ pub struct Row {
     pub void: Option<String>,
     /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
     pub broken_off: Option<String>,
+    /// The parts of its CPU, of all runs together, and how many cores were busy with it.
+    pub cpu: Option<CpuPerOp>,
     /// Of each run, by the measure's key without its unit.
     pub histograms: Histograms,
 }
@@ -371,6 +400,7 @@ pub struct Row {
 impl Row {
     /// The row of some runs.
     pub fn of(subject: Subject, measures: &'static [Measure], runs: &[Measured]) -> Row {
+        let measures = with_cpu(measures);
         let mut together = Together::default();
         let mut histograms = Histograms::default();
         let each: Vec<Run> = runs
@@ -399,13 +429,18 @@ impl Row {
                 }
             });
         }
+        let mut notes: Vec<String> = together.note().into_iter().collect();
+        if runs.iter().any(|run| run.cpu_of_all) {
+            notes.push("CPU with what sets a run up".to_owned());
+        }
         Row {
             subject,
             measures,
             values,
+            cpu: per_op(runs.iter().filter_map(|run| run.cpu.as_ref()).map(Some)).1,
             contended: each.iter().any(|run| run.contended),
             contention: once_each(runs.iter().flat_map(|run| &run.contention)),
-            notes: together.note().into_iter().collect(),
+            notes,
             missing: None,
             void: each.iter().find_map(|run| run.void.clone()),
             broken_off: None,
@@ -428,6 +463,7 @@ impl Row {
         measures: &'static [Measure],
         row: serde_json::Map<String, Json>,
     ) -> Result<Row, serde_json::Error> {
+        let measures = with_cpu(measures);
         let values = |of: &serde_json::Map<String, Json>| -> Vec<Value> {
             measures.iter().map(|m| of.get(m.key).map_or(Value::None, |json| read(m, json))).collect()
         };
@@ -436,11 +472,12 @@ impl Row {
             let own = RunTold::deserialize(Json::Object(run.clone()))?;
             Ok(Run { values: values(run), contended: own.contended, void: own.void, when: own.measured })
         };
+        let runs = told.runs.iter().map(each).collect::<Result<_, serde_json::Error>>()?;
         Ok(Row {
             subject,
-            measures,
             values: all,
-            runs: told.runs.iter().map(each).collect::<Result<_, serde_json::Error>>()?,
+            runs,
+            cpu: told.cpu,
             contended: told.contended,
             contention: told.contention,
             notes: told.notes,
@@ -448,6 +485,7 @@ impl Row {
             void: told.void,
             broken_off: told.broken_off,
             histograms: told.histograms,
+            measures,
         })
     }
 
@@ -502,6 +540,15 @@ impl Row {
         }
     }
 
+    /// Sets its CPU, which only one run of several says.
+    pub(crate) fn set_cpu(&mut self, run: &Measured) {
+        let (ns, parts) = per_op([run.cpu.as_ref()].into_iter());
+        self.cpu = parts;
+        if let Some(ns) = ns {
+            self.set(PER_OP, ns);
+        }
+    }
+
     /// Sets the word of the measure `key`.
     pub fn set_word(&mut self, key: &str, word: impl Into<String>) {
         if let Some(at) = self.at(key) {
@@ -542,6 +589,11 @@ impl Row {
     }
 }
 
+/// The measures of a row: its own, and what every row has.
+fn with_cpu(own: &[Measure]) -> Vec<Measure> {
+    own.iter().copied().chain([CPU]).collect()
+}
+
 fn over_runs(
     stats: &[NamedStat],
     pooled: &Histogram,
@@ -579,6 +631,7 @@ struct Told {
     missing: Option<String>,
     void: Option<String>,
     broken_off: Option<String>,
+    cpu: Option<CpuPerOp>,
     histograms: Histograms,
 }
 
@@ -679,6 +732,7 @@ impl Serialize for Row {
         for (measure, value) in self.measures.iter().zip(&self.values) {
             map.serialize_entry(measure.key, &json_of(measure, value))?;
         }
+        map.serialize_entry("cpu", &self.cpu)?;
         map.serialize_entry("runs", &self.runs.iter().map(|run| RunJson(self, run)).collect::<Vec<_>>())?;
         if let Some(state) = &who.idle_state {
             map.serialize_entry("idle_state", state)?;

@@ -5,6 +5,7 @@
 //! this process then loses one round at most.
 
 use crate::awake::Switches;
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::rounds::{Made, in_turns};
 use crate::row::{Measure, Measured, Row, Subject};
@@ -50,11 +51,12 @@ pub trait Workload {
         Ok(())
     }
 
-    /// Measures once.
+    /// Measures once. Its CPU is taken without its doing: what all of it uses between [`Charge::begins`] and [`Charge::ends`] is divided by
+    /// [`Measured::operations`]. Who says neither is charged for the whole run and its samples, and its row says so.
     ///
     /// # Errors
     /// [`BenchError`]: the workload is left out of later rounds.
-    fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError>;
+    fn slice(&mut self, round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError>;
 
     /// Takes away what [`set_up`](Workload::set_up) made, whatever came of the run.
     fn take_down(&mut self) {}
@@ -87,7 +89,11 @@ pub fn interleave(
     let workloads = RefCell::new(workloads);
     let mut once = |at: usize, round: u32| {
         let workload = &mut workloads.borrow_mut()[at];
-        let measured = workload.set_up(round).and_then(|()| workload.slice(round));
+        let measured = workload.set_up(round).and_then(|()| {
+            let cpu = Charge::start();
+            let measured = workload.slice(round, &cpu)?;
+            Ok(cpu.put_on(measured))
+        });
         workload.take_down();
         measured.map(Some)
     };
@@ -243,7 +249,7 @@ mod tests {
             self.log.borrow_mut().push(format!("+{}{round}", self.name));
             Ok(())
         }
-        fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError> {
+        fn slice(&mut self, round: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
             if self.fails_in == Some(round) {
                 return Err(BenchError::Panicked("server"));
             }
@@ -277,7 +283,8 @@ mod tests {
             .collect();
         let why = Some("run 2 of 3 failed: the server thread panicked");
         assert_eq!(of, [("A", 3, None), ("beside", 3, None), ("B", 1, why), ("beside", 1, why)]);
-        assert!(rows.iter().all(|row| row.notes == ["judged"]));
+        assert!(rows.iter().all(|row| row.notes == ["CPU with what sets a run up", "judged"]));
+        assert!(rows.iter().all(|row| row.number("cpu_ns_per_op").is_some() && row.cpu.is_some()));
         assert_eq!(told[2], "run 2 of 3: B over mem, 64 B, frames");
     }
 

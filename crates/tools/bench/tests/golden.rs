@@ -1,6 +1,6 @@
 //! What readers of the output see, to the letter.
 
-use barewire_bench::messages::cpu::CpuPerOp;
+use barewire_bench::cpu::CpuPerOp;
 use barewire_bench::messages::render::{markdown_table, text_table};
 use barewire_bench::published::messages::message_tables;
 use barewire_bench::render::{latency, percentile, rate};
@@ -31,6 +31,7 @@ fn run(p50_ns: u64, rate_per_s: f64) -> RunLine {
         rate_per_s,
         samples: 5_000,
         contended: false,
+        cpu_ns_per_op: None,
         void: None,
         overloaded: None,
         measured: None,
@@ -59,7 +60,7 @@ fn closed() -> MsgRow {
         overloaded: None,
         cpu_ns_per_op: Some(13_240.0),
         cpu: Some(CpuPerOp {
-            client_ns: 6_200.0,
+            client_ns: Some(6_200.0),
             server_ns: Some(7_000.0),
             user_ns: 2_000.0,
             system_ns: 11_200.0,

@@ -184,11 +184,11 @@ fn runs_are_listed_by_what_they_are() {
     // Neither a run nor a list.
     assert_eq!(run(&["report"]).code, Some(2));
     // What is no index is left alone, rebuild or not.
-    fs::write(folder.path("index.sqlite"), "my own notes, of more than a hundred bytes ".repeat(30)).unwrap();
+    fs::write(folder.path("index.json"), "my own notes, of more than a hundred bytes ".repeat(30)).unwrap();
     for more in [&[][..], &["--rebuild"]] {
         let said = run(&[&["report", "list", &place][..], more].concat());
         assert_eq!(said.code, Some(1), "{}", said.err);
         assert!(said.err.contains("is not a run index"), "{}", said.err);
     }
-    assert!(fs::read_to_string(folder.path("index.sqlite")).unwrap().starts_with("my own notes"));
+    assert!(fs::read_to_string(folder.path("index.json")).unwrap().starts_with("my own notes"));
 }

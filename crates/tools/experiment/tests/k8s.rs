@@ -64,7 +64,7 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str, found: &mut Vec
                 value.as_str().is_some_and(|text| text.chars().count() as u64 <= wanted.as_u64().unwrap())
             }
             "pattern" => {
-                let pattern = regex::Regex::new(wanted.as_str().unwrap()).unwrap();
+                let pattern = regex_lite::Regex::new(wanted.as_str().unwrap()).unwrap();
                 value.as_str().is_some_and(|text| pattern.is_match(text))
             }
             other => panic!("rule {other}"),

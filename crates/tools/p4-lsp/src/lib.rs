@@ -17,14 +17,16 @@ use std::error::Error;
 use barewire_p4_source::{MacroOption, Options, Resolver, fmt};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, Response};
 use lsp_types::{
-    CompletionOptions, CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams,
-    DidOpenTextDocumentParams, DocumentFormattingParams, DocumentSymbolParams, GotoDefinitionParams,
-    HoverParams, HoverProviderCapability, InitializeParams, OneOf, PublishDiagnosticsParams,
-    ServerCapabilities, TextDocumentSyncCapability, TextDocumentSyncKind, TextEdit, Uri,
+    CompletionParams, DidChangeTextDocumentParams, DidCloseTextDocumentParams, DidOpenTextDocumentParams,
+    DocumentFormattingParams, DocumentSymbolParams, GotoDefinitionParams, HoverParams,
+    PublishDiagnosticsParams, TextEdit, Uri,
 };
-use serde_json::{Value, from_value, to_value};
+use serde_json::{Value, from_value, json, to_value};
 
 use documents::Documents;
+
+/// `TextDocumentSyncKind.Full`: the whole text with each change.
+const TEXT_FULL: u8 = 1;
 
 /// What ends a server before the editor asks it to.
 pub type ServeError = Box<dyn Error + Send + Sync>;
@@ -49,24 +51,22 @@ pub fn serve_standard(files: &dyn Resolver, options: &Options) -> Result<(), Ser
 /// # Errors
 /// As [`serve_standard`].
 pub fn serve(connection: &Connection, files: &dyn Resolver, options: &Options) -> Result<(), ServeError> {
-    let capabilities = ServerCapabilities {
-        text_document_sync: Some(TextDocumentSyncCapability::Kind(TextDocumentSyncKind::FULL)),
-        document_symbol_provider: Some(OneOf::Left(true)),
-        document_formatting_provider: Some(OneOf::Left(true)),
-        completion_provider: Some(CompletionOptions {
-            trigger_characters: Some(vec![".".to_owned()]),
-            ..CompletionOptions::default()
-        }),
-        definition_provider: Some(OneOf::Left(true)),
-        hover_provider: Some(HoverProviderCapability::Simple(true)),
-        ..ServerCapabilities::default()
-    };
-    let params: InitializeParams = from_value(connection.initialize(to_value(capabilities)?)?)?;
+    // As JSON: the protocol's crate knows hundreds of capabilities of clients and servers, which are much code for a few words.
+    let capabilities = json!({
+        "textDocumentSync": TEXT_FULL,
+        "documentSymbolProvider": true,
+        "documentFormattingProvider": true,
+        "completionProvider": { "triggerCharacters": ["."] },
+        "definitionProvider": true,
+        "hoverProvider": true,
+    });
+    let params = connection.initialize(capabilities)?;
+    let asked = params.get("initializationOptions");
     let mut options = options.clone();
-    for word in strings(params.initialization_options.as_ref(), "include") {
+    for word in strings(asked, "include") {
         options.include.push(word);
     }
-    for word in strings(params.initialization_options.as_ref(), "define") {
+    for word in strings(asked, "define") {
         options.macros.push(MacroOption::Define(word));
     }
     let mut documents = Documents::new(files, options);

@@ -1,56 +1,26 @@
-//! An SQLite index of run folders, to find runs by label, table, commit and date without reading them all.
+//! An index of run folders, to find runs by label, table, commit and date without reading them all.
 //!
-//! The folders are the truth: the index holds nothing that they do not, and [`Index::rebuild`] makes it again from them. An index of
-//! another version is told as such, and its remedy is a rebuild; a file that is none is left alone.
+//! The folders are the truth: the index holds nothing that they do not, and [`Index::rebuild`] makes it again from them. It is one JSON
+//! document, which is replaced at a stroke. An index of another version is told as such, and its remedy is a rebuild; a file that is none is
+//! left alone.
 
 use crate::run::{Run, RunError};
 use crate::suggest;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params, params_from_iter};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// Version of the index, in SQLite's `user_version`.
-const INDEX_SCHEMA: u32 = 1;
-/// `barewire index` in SQLite's `application_id`, so that no other database is taken for one and emptied.
-const APPLICATION_ID: u32 = 0x6277_6978;
-/// How long a writer waits for another one.
-const BUSY: Duration = Duration::from_secs(5);
-
-const TABLES: &str = "
-    CREATE TABLE runs (
-        path TEXT PRIMARY KEY,
-        label TEXT NOT NULL,
-        started_unix_ms INTEGER NOT NULL,
-        ended_unix_ms INTEGER,
-        commit_id TEXT,
-        command TEXT NOT NULL,
-        hardware TEXT NOT NULL,
-        machine TEXT NOT NULL,
-        records INTEGER NOT NULL
-    ) STRICT;
-    CREATE TABLE run_tables (
-        path TEXT NOT NULL REFERENCES runs (path) ON DELETE CASCADE,
-        table_id TEXT NOT NULL,
-        records INTEGER NOT NULL,
-        PRIMARY KEY (path, table_id)
-    ) STRICT;
-    CREATE INDEX runs_by_time ON runs (started_unix_ms);
-    CREATE INDEX run_tables_by_id ON run_tables (table_id);
-";
+/// Version of the document. The first was an SQLite database.
+const INDEX_SCHEMA: u64 = 2;
+/// The document's key of its version, so that no other file is taken for an index and replaced.
+const VERSION_KEY: &str = "barewire_index";
 
 /// Why the index cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// SQLite said no.
-    #[error("index {path}: {source}", path = .path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: rusqlite::Error,
-    },
     /// An index of another version.
     #[error("{path} is not a run index of version {INDEX_SCHEMA}: {what}; rebuild it from the run folders", path = .path.display())]
     Foreign {
@@ -99,7 +69,7 @@ pub struct Query {
 }
 
 /// A run as the index knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Its folder.
     pub path: PathBuf,
@@ -138,20 +108,44 @@ pub struct Rebuilt {
 #[derive(Debug)]
 pub struct Index {
     path: PathBuf,
-    db: Connection,
+    runs: Vec<Entry>,
+}
+
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    barewire_index: u64,
+    runs: Vec<Entry>,
 }
 
 impl Index {
-    /// Opens the index at `path`, or makes an empty one.
+    /// Opens the index at `path`. Where there is none it is empty, and is written when something comes into it.
     ///
     /// # Errors
     /// [`IndexError::Foreign`] for an index of another version, [`IndexError::Other`] for a file that is something else: both are left
-    /// as they are. [`IndexError::Sqlite`].
+    /// as they are. [`IndexError::Io`].
     pub fn open(path: &Path) -> Result<Index, IndexError> {
-        let db = Connection::open(path).map_err(|source| sqlite(path, source))?;
-        let index = Index { path: path.to_owned(), db };
-        index.prepare()?;
-        Ok(index)
+        let other = |what: &str| IndexError::Other { path: path.to_owned(), what: what.to_owned() };
+        let runs = match fs::read(path) {
+            Ok(bytes) => {
+                let document: Value = serde_json::from_slice(&bytes).map_err(|_| other("no JSON"))?;
+                let version = document.get(VERSION_KEY).ok_or_else(|| other("another program's document"))?;
+                if version.as_u64() != Some(INDEX_SCHEMA) {
+                    return Err(IndexError::Foreign {
+                        path: path.to_owned(),
+                        what: format!("version {version}"),
+                    });
+                }
+                let broken = |e: serde_json::Error| IndexError::Foreign {
+                    path: path.to_owned(),
+                    what: format!("not as it was written ({e})"),
+                };
+                serde_json::from_value::<Document>(document).map_err(broken)?.runs
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(io("reading", path)(source)),
+        };
+        Ok(Index { path: path.to_owned(), runs })
     }
 
     /// Makes the index at `path` anew from the run folders in `parent`, whatever index was there before, at a stroke: whoever reads
@@ -160,33 +154,16 @@ impl Index {
     /// # Errors
     /// [`IndexError`]; [`IndexError::Other`] where the file is not an index of any version: it is left as it is.
     pub fn rebuild(path: &Path, parent: &Path) -> Result<(Index, Rebuilt), IndexError> {
-        let io = |doing, path: &Path| {
-            let path = path.to_owned();
-            move |source| IndexError::Io { doing, path, source }
-        };
-        if path.exists() {
-            match Index::open(path) {
-                Ok(_) | Err(IndexError::Foreign { .. }) => {}
-                Err(other) => return Err(other),
-            }
+        match Index::open(path) {
+            Ok(_) | Err(IndexError::Foreign { .. }) => {}
+            Err(other) => return Err(other),
         }
-        let mut part = path.as_os_str().to_owned();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        match fs::remove_file(&part) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(io("removing", &part)(e)),
-            _ => {}
+        let (mut index, mut done) = (Index { path: path.to_owned(), runs: Vec::new() }, Rebuilt::default());
+        for folder in folders(parent)? {
+            index.take_in(folder, &mut done);
         }
-        let mut done = Rebuilt::default();
-        {
-            let mut index = Index::open(&part)?;
-            for folder in folders(parent)? {
-                index.add_folder(folder, &mut done)?;
-            }
-            index.db.close().map_err(|(_, source)| sqlite(&part, source))?;
-        }
-        fs::rename(&part, path).map_err(io("writing", path))?;
-        Ok((Index::open(path)?, done))
+        index.write()?;
+        Ok((index, done))
     }
 
     /// Brings the index up to the run folders in `parent`: those that it does not know, and those that had not ended, are read; those
@@ -198,209 +175,140 @@ impl Index {
         let there = folders(parent)?;
         // A copied folder has a copied index, which names the runs of the folder that it was copied from.
         let here = parent.canonicalize().unwrap_or_else(|_| parent.to_owned());
-        let forgotten = self.forget(|path| is_gone(path) || path.parent() != Some(&here))?;
+        let forgotten = self.forget(|path| is_gone(path) || path.parent() != Some(&here));
         let mut done = Rebuilt { forgotten, ..Rebuilt::default() };
-        let known: Vec<PathBuf> = self
-            .find(&Query::default())?
-            .into_iter()
-            .filter(|entry| entry.ended_unix_ms.is_some())
-            .map(|entry| entry.path)
-            .collect();
         for folder in there {
-            let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-            if !known.contains(&real) {
-                self.add_folder(folder, &mut done)?;
+            let real = real(&folder);
+            if !self.runs.iter().any(|run| run.path == real && run.ended_unix_ms.is_some()) {
+                self.take_in(folder, &mut done);
             }
+        }
+        // Who may only read the runs can find them as long as nothing is new.
+        if done.indexed + done.forgotten > 0 {
+            self.write()?;
         }
         Ok(done)
     }
 
-    fn add_folder(&mut self, folder: PathBuf, done: &mut Rebuilt) -> Result<(), IndexError> {
+    fn take_in(&mut self, folder: PathBuf, done: &mut Rebuilt) {
         match Run::open(&folder) {
             Ok(run) => {
-                self.add(&run)?;
+                self.insert(&run);
                 done.indexed += 1;
             }
             Err(error) => done.refused.push((folder, error)),
         }
-        Ok(())
     }
 
     /// Adds a run, or replaces what the index knows of it.
     ///
     /// # Errors
-    /// [`IndexError::Sqlite`].
+    /// [`IndexError::Io`].
     pub fn add(&mut self, run: &Run) -> Result<(), IndexError> {
-        let path = self.path.clone();
-        self.insert(run).map_err(|source| sqlite(&path, source))
+        self.insert(run);
+        self.write()
     }
 
-    fn insert(&mut self, run: &Run) -> rusqlite::Result<()> {
+    fn insert(&mut self, run: &Run) {
         let m = &run.manifest;
-        let folder = run.path.canonicalize().unwrap_or_else(|_| run.path.clone());
-        let folder = folder.to_string_lossy();
-        let machine = run.fingerprint().map(|f| f.hash()).unwrap_or_default();
-        let transaction = self.db.transaction()?;
-        transaction.execute("DELETE FROM runs WHERE path = ?1", [&folder])?;
-        transaction.execute(
-            "INSERT INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            params![
-                folder,
-                m.label,
-                signed(m.started_unix_ms),
-                m.ended_unix_ms.map(signed),
-                m.commit,
-                m.command,
-                m.hardware.word(),
-                machine,
-                signed(run.records.len() as u64),
-            ],
-        )?;
+        let mut tables: Vec<(String, u64)> = Vec::new();
         for record in &run.records {
-            transaction.execute(
-                "INSERT INTO run_tables VALUES (?1, ?2, 1)
-                 ON CONFLICT (path, table_id) DO UPDATE SET records = records + 1",
-                params![folder, record.table],
-            )?;
+            match tables.iter_mut().find(|(table, _)| *table == record.table) {
+                Some((_, records)) => *records += 1,
+                None => tables.push((record.table.clone(), 1)),
+            }
         }
-        transaction.commit()
+        tables.sort();
+        let entry = Entry {
+            path: real(&run.path),
+            label: m.label.clone(),
+            started_unix_ms: m.started_unix_ms,
+            ended_unix_ms: m.ended_unix_ms,
+            commit: m.commit.clone(),
+            command: m.command.clone(),
+            hardware: m.hardware.word().to_owned(),
+            machine: run.fingerprint().map(|f| f.hash()).unwrap_or_default(),
+            records: run.records.len() as u64,
+            tables,
+        };
+        self.runs.retain(|known| known.path != entry.path);
+        self.runs.push(entry);
     }
 
     /// The runs that `query` asks for, latest first.
-    ///
-    /// # Errors
-    /// [`IndexError::Sqlite`].
-    pub fn find(&self, query: &Query) -> Result<Vec<Entry>, IndexError> {
-        self.select(query).map_err(|source| sqlite(&self.path, source))
-    }
-
-    fn select(&self, query: &Query) -> rusqlite::Result<Vec<Entry>> {
-        use rusqlite::types::Value;
-        let mut wheres: Vec<&str> = Vec::new();
-        let mut values: Vec<Value> = Vec::new();
-        let mut want = |clause, value: Value| {
-            wheres.push(clause);
-            values.push(value);
+    pub fn find(&self, query: &Query) -> Vec<Entry> {
+        let is_asked = |run: &&Entry| {
+            let small = |text: &str| text.to_lowercase();
+            let label = |asked: &String| small(&run.label).contains(&small(asked));
+            let table = |asked: &String| run.tables.iter().any(|(table, _)| table == asked);
+            let commit =
+                |asked: &String| run.commit.as_ref().is_some_and(|own| small(own).starts_with(&small(asked)));
+            query.label.as_ref().is_none_or(label)
+                && query.table.as_ref().is_none_or(table)
+                && query.commit.as_ref().is_none_or(commit)
+                && query.machine.as_ref().is_none_or(|asked| run.machine == *asked)
+                && query.from_unix_ms.is_none_or(|from| run.started_unix_ms >= from)
+                && query.before_unix_ms.is_none_or(|before| run.started_unix_ms < before)
         };
-        if let Some(label) = &query.label {
-            want("label LIKE ? ESCAPE '\\'", Value::Text(format!("%{}%", pattern(label))));
-        }
-        if let Some(table) = &query.table {
-            want("path IN (SELECT path FROM run_tables WHERE table_id = ?)", Value::Text(table.clone()));
-        }
-        if let Some(commit) = &query.commit {
-            want("commit_id LIKE ? ESCAPE '\\'", Value::Text(format!("{}%", pattern(commit))));
-        }
-        if let Some(machine) = &query.machine {
-            want("machine = ?", Value::Text(machine.clone()));
-        }
-        if let Some(from) = query.from_unix_ms {
-            want("started_unix_ms >= ?", Value::Integer(signed(from)));
-        }
-        if let Some(before) = query.before_unix_ms {
-            want("started_unix_ms < ?", Value::Integer(signed(before)));
-        }
-        let wheres =
-            if wheres.is_empty() { String::new() } else { format!("WHERE {}", wheres.join(" AND ")) };
-        let limit = query.limit.map_or(-1, i64::from);
-        let sql =
-            format!("SELECT * FROM runs {wheres} ORDER BY started_unix_ms DESC, path DESC LIMIT {limit}");
-        let mut statement = self.db.prepare(&sql)?;
-        let mut entries: Vec<Entry> =
-            statement.query_map(params_from_iter(values), entry)?.collect::<rusqlite::Result<_>>()?;
-        let mut tables =
-            self.db.prepare("SELECT table_id, records FROM run_tables WHERE path = ? ORDER BY table_id")?;
-        for entry in &mut entries {
-            let path = entry.path.to_string_lossy().into_owned();
-            entry.tables = tables
-                .query_map([path], |r| Ok((r.get(0)?, unsigned(r.get(1)?))))?
-                .collect::<rusqlite::Result<_>>()?;
-        }
-        Ok(entries)
+        let mut found: Vec<Entry> = self.runs.iter().filter(is_asked).cloned().collect();
+        found.sort_by(|a, b| (b.started_unix_ms, &b.path).cmp(&(a.started_unix_ms, &a.path)));
+        found.truncate(query.limit.map_or(usize::MAX, |limit| limit as usize));
+        found
     }
 
     /// The label nearest to `word`, for a search that found nothing.
-    ///
-    /// # Errors
-    /// [`IndexError::Sqlite`].
-    pub fn nearest_label(&self, word: &str) -> Result<Option<String>, IndexError> {
-        self.nearest(word, "SELECT DISTINCT label FROM runs")
+    pub fn nearest_label(&self, word: &str) -> Option<String> {
+        suggest::nearest(word, self.runs.iter().map(|run| run.label.as_str())).map(str::to_owned)
     }
 
     /// The table id nearest to `word`, for a search that found nothing.
-    ///
-    /// # Errors
-    /// [`IndexError::Sqlite`].
-    pub fn nearest_table(&self, word: &str) -> Result<Option<String>, IndexError> {
-        self.nearest(word, "SELECT DISTINCT table_id FROM run_tables")
-    }
-
-    fn nearest(&self, word: &str, sql: &str) -> Result<Option<String>, IndexError> {
-        let all = || -> rusqlite::Result<Vec<String>> {
-            self.db.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
-        };
-        let all = all().map_err(|source| sqlite(&self.path, source))?;
-        Ok(suggest::nearest(word, all.iter().map(String::as_str)).map(str::to_owned))
+    pub fn nearest_table(&self, word: &str) -> Option<String> {
+        let tables = self.runs.iter().flat_map(|run| run.tables.iter().map(|(table, _)| table.as_str()));
+        suggest::nearest(word, tables).map(str::to_owned)
     }
 
     /// Takes runs out whose folder is gone. Returns how many.
     ///
     /// # Errors
-    /// [`IndexError::Sqlite`].
+    /// [`IndexError::Io`].
     pub fn forget_missing(&mut self) -> Result<usize, IndexError> {
-        self.forget(is_gone)
+        let gone = self.forget(is_gone);
+        if gone > 0 {
+            self.write()?;
+        }
+        Ok(gone)
     }
 
-    fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) -> Result<usize, IndexError> {
-        let all = self.find(&Query::default())?.into_iter().map(|entry| entry.path);
-        let gone: Vec<PathBuf> = all.filter(|path| is_gone(path)).collect();
-        for path in &gone {
-            self.db
-                .execute("DELETE FROM runs WHERE path = ?1", [path.to_string_lossy()])
-                .map_err(|source| sqlite(&self.path, source))?;
-        }
-        Ok(gone.len())
+    fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) -> usize {
+        let before = self.runs.len();
+        self.runs.retain(|run| !is_gone(&run.path));
+        before - self.runs.len()
     }
 
-    /// Checks that the file is ours, or makes the tables in an empty one.
-    fn prepare(&self) -> Result<(), IndexError> {
-        // What the file is instead, and whether a rebuild may replace it.
-        let setup = || -> rusqlite::Result<Option<(String, bool)>> {
-            self.db.busy_timeout(BUSY)?;
-            self.db.pragma_update(None, "foreign_keys", true)?;
-            let id: u32 = self.db.query_row("PRAGMA application_id", [], |r| r.get(0))?;
-            let version: u32 = self.db.query_row("PRAGMA user_version", [], |r| r.get(0))?;
-            if (id, version) == (APPLICATION_ID, INDEX_SCHEMA) {
-                return Ok(None);
-            }
-            let first: Option<String> =
-                self.db.query_row("SELECT name FROM sqlite_schema LIMIT 1", [], |r| r.get(0)).optional()?;
-            if id == APPLICATION_ID {
-                return Ok(Some((format!("version {version}"), true)));
-            }
-            if first.is_some() || id != 0 || version != 0 {
-                return Ok(Some(("another program's database".to_owned(), false)));
-            }
-            self.db.execute_batch(&format!(
-                "BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {INDEX_SCHEMA}; COMMIT;"
-            ))?;
-            Ok(None)
-        };
-        match setup() {
-            Ok(None) => Ok(()),
-            Ok(Some((what, true))) => Err(IndexError::Foreign { path: self.path.clone(), what }),
-            Ok(Some((what, false))) => Err(IndexError::Other { path: self.path.clone(), what }),
-            Err(source)
-                if matches!(
-                    source.sqlite_error_code(),
-                    Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt)
-                ) =>
-            {
-                Err(IndexError::Other { path: self.path.clone(), what: "no database".to_owned() })
-            }
-            Err(source) => Err(sqlite(&self.path, source)),
-        }
+    /// Replaces the file: who reads it meanwhile has the old one. Of two writers the last one counts, and what the other one knew is read
+    /// again.
+    fn write(&self) -> Result<(), IndexError> {
+        let mut part = self.path.as_os_str().to_owned();
+        part.push(format!(".{}.part", std::process::id()));
+        let part = PathBuf::from(part);
+        let document = Document { barewire_index: INDEX_SCHEMA, runs: self.runs.clone() };
+        let text = serde_json::to_vec(&document).map_err(|e| io("writing", &self.path)(e.into()))?;
+        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &self.path));
+        written.map_err(|source| {
+            let _ = fs::remove_file(&part);
+            io("writing", &self.path)(source)
+        })
     }
+}
+
+fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> IndexError {
+    let path = path.to_owned();
+    move |source| IndexError::Io { doing, path, source }
+}
+
+/// The folder's own name, whatever led to it.
+fn real(folder: &Path) -> PathBuf {
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 fn is_gone(run: &Path) -> bool {
@@ -420,37 +328,4 @@ fn folders(parent: &Path) -> Result<Vec<PathBuf>, IndexError> {
         .collect();
     folders.sort();
     Ok(folders)
-}
-
-fn sqlite(path: &Path, source: rusqlite::Error) -> IndexError {
-    IndexError::Sqlite { path: path.to_owned(), source }
-}
-
-/// SQLite's numbers are signed; a time that no clock shows counts as the last one.
-fn signed(n: u64) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn unsigned(n: i64) -> u64 {
-    u64::try_from(n).unwrap_or(0)
-}
-
-/// `text` as LIKE reads it literally.
-fn pattern(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
-}
-
-fn entry(row: &rusqlite::Row<'_>) -> rusqlite::Result<Entry> {
-    Ok(Entry {
-        path: PathBuf::from(row.get::<_, String>(0)?),
-        label: row.get(1)?,
-        started_unix_ms: unsigned(row.get(2)?),
-        ended_unix_ms: row.get::<_, Option<i64>>(3)?.map(unsigned),
-        commit: row.get(4)?,
-        command: row.get(5)?,
-        hardware: row.get(6)?,
-        machine: row.get(7)?,
-        records: unsigned(row.get(8)?),
-        tables: Vec::new(),
-    })
 }

@@ -26,7 +26,7 @@ fn run(parent: &Path, label: &str, day: u64, commit: Option<&str>, tables: &[&st
 }
 
 fn labels(index: &Index, query: &Query) -> Vec<String> {
-    index.find(query).unwrap().into_iter().map(|e| e.label).collect()
+    index.find(query).into_iter().map(|e| e.label).collect()
 }
 
 #[test]
@@ -40,11 +40,11 @@ fn runs_are_found_by_every_key() {
     fs::write(broken.join("rows.jsonl"), "x").unwrap();
     fs::create_dir(runs.join("no run")).unwrap();
 
-    let path = dir.path().join("index.sqlite");
+    let path = dir.path().join("index.json");
     let (index, rebuilt) = Index::rebuild(&path, &runs).unwrap();
     assert_eq!((rebuilt.indexed, rebuilt.refused.len()), (3, 1));
     assert!(rebuilt.refused[0].1.to_string().contains("when the run ended"));
-    let all = index.find(&Query::default()).unwrap();
+    let all = index.find(&Query::default());
     assert_eq!(
         all.iter().map(|e| e.label.as_str()).collect::<Vec<_>>(),
         ["Full night", "full_100%", "quick"]
@@ -65,25 +65,25 @@ fn runs_are_found_by_every_key() {
     assert_eq!(with(&|q| q.from_unix_ms = Some(20_002 * DAY_MS)), ["Full night", "full_100%"]);
     assert_eq!(with(&|q| q.before_unix_ms = Some(20_002 * DAY_MS)), ["quick"]);
     assert_eq!(with(&|q| q.limit = Some(1)), ["Full night"]);
-    assert_eq!(index.nearest_label("quik").unwrap().as_deref(), Some("quick"));
-    assert_eq!(index.nearest_table("machnt").unwrap().as_deref(), Some("machnet"));
-    assert_eq!(index.nearest_table("zzzzzzzz").unwrap(), None);
+    assert_eq!(index.nearest_label("quik").as_deref(), Some("quick"));
+    assert_eq!(index.nearest_table("machnt").as_deref(), Some("machnet"));
+    assert_eq!(index.nearest_table("zzzzzzzz"), None);
 }
 
 #[test]
 fn a_run_is_in_it_once_and_leaves_with_its_folder() {
     let dir = tempfile::tempdir().unwrap();
     let folder = run(dir.path(), "quick", 1, None, &["machnet"]);
-    let mut index = Index::open(&dir.path().join("index.sqlite")).unwrap();
+    let mut index = Index::open(&dir.path().join("index.json")).unwrap();
     let read = Run::open(&folder).unwrap();
     index.add(&read).unwrap();
     index.add(&read).unwrap();
-    let found = index.find(&Query::default()).unwrap();
+    let found = index.find(&Query::default());
     assert_eq!((found.len(), found[0].tables[0].1), (1, 1));
     assert_eq!(index.forget_missing().unwrap(), 0);
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(index.forget_missing().unwrap(), 1);
-    assert!(index.find(&Query::default()).unwrap().is_empty());
+    assert!(index.find(&Query::default()).is_empty());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn an_update_reads_what_is_new_and_what_had_not_ended() {
     let dir = tempfile::tempdir().unwrap();
     let runs = dir.path().join("runs");
     let first = run(&runs, "first", 1, None, &["machnet"]);
-    let mut index = Index::open(&dir.path().join("index.sqlite")).unwrap();
+    let mut index = Index::open(&dir.path().join("index.json")).unwrap();
     let done = index.update(&runs).unwrap();
     assert_eq!((done.indexed, done.forgotten, done.refused.len()), (1, 0, 0));
     run(&runs, "second", 2, None, &["bmv2"]);
@@ -113,7 +113,7 @@ fn an_update_reads_what_is_new_and_what_had_not_ended() {
     assert_eq!(index.update(&runs).unwrap().indexed, 1);
     let with = Query { table: Some("machnet".into()), ..Query::default() };
     assert_eq!(labels(&index, &with), ["third", "first"]);
-    assert_eq!(index.find(&with).unwrap()[0].hardware, "unknown");
+    assert_eq!(index.find(&with)[0].hardware, "unknown");
     fs::remove_dir_all(&first).unwrap();
     let done = index.update(&runs).unwrap();
     assert_eq!((done.indexed, done.forgotten), (0, 1));
@@ -128,7 +128,7 @@ fn an_update_reads_what_is_new_and_what_had_not_ended() {
     run(&copy, "second", 2, None, &["bmv2"]);
     let done = index.update(&copy).unwrap();
     assert_eq!((done.indexed, done.forgotten), (1, 2));
-    let all = index.find(&Query::default()).unwrap();
+    let all = index.find(&Query::default());
     assert!(all.len() == 1 && all[0].path.starts_with(copy.canonicalize().unwrap()), "{all:?}");
 }
 
@@ -139,12 +139,9 @@ fn what_is_not_ours_is_left_alone() {
     fs::create_dir(&runs).unwrap();
     let path = dir.path().join("other");
     fs::write(&path, "a text of more than a hundred bytes, ".repeat(40)).unwrap();
-    let theirs = dir.path().join("theirs.sqlite");
-    rusqlite::Connection::open(&theirs)
-        .unwrap()
-        .execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (7)")
-        .unwrap();
-    for (path, what) in [(&path, "no database"), (&theirs, "another program's database")] {
+    let theirs = dir.path().join("theirs.json");
+    fs::write(&theirs, r#"{"runs": []}"#).unwrap();
+    for (path, what) in [(&path, "no JSON"), (&theirs, "another program's document")] {
         let before = fs::read(path).unwrap();
         // Neither by opening nor by a rebuild.
         for error in [Index::open(path).unwrap_err(), Index::rebuild(path, &runs).unwrap_err()] {
@@ -157,15 +154,28 @@ fn what_is_not_ours_is_left_alone() {
         assert_eq!(fs::read(path).unwrap(), before);
     }
 
-    let old = dir.path().join("old.sqlite");
-    drop(Index::open(&old).unwrap());
-    rusqlite::Connection::open(&old).unwrap().pragma_update(None, "user_version", 77).unwrap();
-    let error = Index::open(&old).unwrap_err();
-    assert!(matches!(&error, IndexError::Foreign { .. }), "{error}");
-    let error = error.to_string();
-    assert!(error.contains("version 77") && error.ends_with("rebuild it from the run folders"), "{error}");
+    let old = dir.path().join("old.json");
+    for (text, what) in [
+        (r#"{"barewire_index": 77}"#, "version 77"),
+        (r#"{"barewire_index": 2, "runs": [7]}"#, "not as it was written"),
+    ] {
+        fs::write(&old, text).unwrap();
+        let error = Index::open(&old).unwrap_err();
+        assert!(matches!(&error, IndexError::Foreign { .. }), "{error}");
+        let error = error.to_string();
+        assert!(error.contains(what) && error.ends_with("rebuild it from the run folders"), "{error}");
+    }
     // A rebuild is the remedy.
     let (index, rebuilt) = Index::rebuild(&old, &runs).unwrap();
-    assert_eq!((index.find(&Query::default()).unwrap().len(), rebuilt.indexed), (0, 0));
-    assert!(matches!(Index::open(&dir.path().join("no/where")), Err(IndexError::Sqlite { .. })));
+    assert_eq!((index.find(&Query::default()).len(), rebuilt.indexed), (0, 0));
+    // Written once, whole, and read again.
+    run(&runs, "first", 1, None, &["machnet"]);
+    let (index, _) = Index::rebuild(&old, &runs).unwrap();
+    assert_eq!(Index::open(&old).unwrap().find(&Query::default()), index.find(&Query::default()));
+    let left = fs::read_dir(dir.path())
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().path().extension() == Some("part".as_ref()));
+    assert_eq!(left.count(), 0);
+    let nowhere = Index::open(&dir.path().join("no/where")).unwrap().update(&runs);
+    assert!(matches!(nowhere, Err(IndexError::Io { doing: "writing", .. })), "{nowhere:?}");
 }

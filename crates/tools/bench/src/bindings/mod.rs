@@ -13,6 +13,7 @@ mod rust;
 pub use kit::{Kit, Language};
 
 use crate::awake::settle;
+use crate::cpu::Charge;
 use crate::error::BenchError;
 use crate::messages::IdleState;
 use crate::messages::daemon::{DaemonProcess, Folder, MEM_IPS, next_run};
@@ -240,7 +241,7 @@ impl BindingWorkload {
         }
     }
 
-    fn run(&self) -> Result<Both<(), Times>, BenchError> {
+    fn run(&self, cpu: &Charge) -> Result<Both<(), Times>, BenchError> {
         let run = next_run();
         let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
         let daemons = match self.carrier {
@@ -271,13 +272,13 @@ impl BindingWorkload {
             Some(program) => two_ends(
                 hosts,
                 cores,
-                || program.run(&job, where_to()?, socket(0), &folder.0),
+                || program.run(&job, where_to()?, socket(0), &folder.0, cpu),
                 |stop| program.serve(&job, socket(1), &folder.0, tell, &stop),
             ),
             None => two_ends(
                 hosts,
                 cores,
-                || rust::run(&job, where_to()?, socket(0)),
+                || rust::run(&job, where_to()?, socket(0), cpu),
                 |stop| rust::serve(&job, socket(1), tell, &stop),
             ),
         }
@@ -307,6 +308,8 @@ impl Job {
 pub(crate) struct Times {
     round_trips: Histogram,
     seconds: f64,
+    /// Responses in the time that is charged.
+    charged: u64,
 }
 
 /// Who a row is of.
@@ -391,13 +394,14 @@ impl Workload for BindingWorkload {
         }
     }
 
-    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
+    fn slice(&mut self, _round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError> {
         let cores: Vec<usize> = self.asked.cores.map_or(vec![], |(a, b)| vec![a, b]);
         let awake = settle(self.asked.idle_state, &cores)?;
         let watch = Contention::start();
-        let Both { client: times, switches, .. } = self.run()?;
+        let Both { client: times, switches, .. } = self.run(cpu)?;
         let samples = times.round_trips.samples();
-        let mut measured = Measured::default().watched(&awake.judged(watch.finish(), &switches));
+        let mut measured =
+            Measured::default().operations(times.charged).watched(&awake.judged(watch.finish(), &switches));
         if samples == 0 {
             measured.void = Some("no response arrived in the measured time".to_owned());
         } else {

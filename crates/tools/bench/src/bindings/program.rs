@@ -2,6 +2,7 @@
 
 use super::kit::done;
 use super::{Job, Times};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::run::Stop;
 use barewire_measure::Histogram;
@@ -18,6 +19,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// So often it is looked whether somebody interrupted.
 const LOOK: Duration = Duration::from_millis(200);
+/// CPU is looked at so often in the time that a client measures: a look costs a tenth of a millisecond.
+const LOOKS_MIN: u32 = 8;
 /// A server looks so often whether its client has ended.
 const STOP_CHECK: Duration = Duration::from_millis(50);
 /// Bytes of a program's own words that an error repeats.
@@ -93,7 +96,7 @@ impl Program {
         let args = ["serve", job.carrier.word(), &job.port().to_string(), &job.size.to_string()];
         let mut running = self.start(&args.map(str::to_owned), socket, folder.join("server.log"))?;
         let (mut out, pid) = output(&mut running.child);
-        let line = within(pid, PATIENCE, || {
+        let line = within(pid, PATIENCE, LOOK, &|| {}, || {
             let mut line = String::new();
             out.read_line(&mut line).map(|_| line)
         });
@@ -117,6 +120,7 @@ impl Program {
         server: SocketAddr,
         socket: Option<&Path>,
         folder: &Path,
+        cpu: &Charge,
     ) -> Result<Times, BenchError> {
         let file = folder.join("round-trips");
         let ms = |time: barewire_base::Duration| (time.as_nanos() / 1_000_000).to_string();
@@ -133,12 +137,18 @@ impl Program {
         let mut running = self.start(&args, socket, folder.join("client.log"))?;
         let (mut out, pid) = output(&mut running.child);
         let limit = PATIENCE + Duration::from(job.warmup + job.seconds);
-        let said = within(pid, limit, || {
+        cpu.looks();
+        // Only the program knows when its measured time began, and says at the end how long it was.
+        let every = LOOK.min(Duration::from(job.seconds) / LOOKS_MIN);
+        let said = within(pid, limit, every, &|| cpu.looks(), || {
             let mut said = String::new();
-            out.read_to_string(&mut said).map(|_| said)
+            out.read_line(&mut said)?;
+            let ns = said.trim().strip_prefix("measured ").and_then(|ns| ns.parse::<u64>().ok());
+            let charged = cpu.ended(barewire_base::Duration::from_nanos(ns.unwrap_or_default()));
+            out.read_to_string(&mut said).map(|_| (said, charged))
         });
         go_on()?;
-        let said = said.unwrap_or_default();
+        let (said, charged) = said.unwrap_or_default();
         let measured = said.trim().strip_prefix("measured ").and_then(|ns| ns.parse::<u64>().ok());
         let Some(measured_ns) = measured.filter(|ns| *ns > 0) else {
             let said: String = said.trim().chars().take(SAID_MAX).collect();
@@ -153,7 +163,10 @@ impl Program {
         for ns in bytes.chunks_exact(4) {
             round_trips.record(u32::from_le_bytes([ns[0], ns[1], ns[2], ns[3]]).into());
         }
-        Ok(Times { round_trips, seconds: measured_ns as f64 / 1e9 })
+        // In a closed loop the part of the time that was looked at had its part of the responses.
+        let part = charged.as_nanos() as f64 / measured_ns as f64;
+        let charged = (round_trips.samples() as f64 * part).round() as u64;
+        Ok(Times { round_trips, seconds: measured_ns as f64 / 1e9, charged })
     }
 }
 
@@ -163,16 +176,26 @@ fn output(child: &mut Child) -> (BufReader<Box<dyn Read + Send>>, Option<Pid>) {
     (BufReader::new(out), Pid::from_raw(child.id() as i32))
 }
 
-/// What `wait` brings, which ends when the process does: that is killed when the time is over or somebody interrupts.
-fn within<T: Send>(pid: Option<Pid>, limit: Duration, wait: impl FnOnce() -> T + Send) -> T {
+/// What `wait` brings, which ends when the process does: that is killed when the time is over or somebody interrupts. `each` is called `every`
+/// so often meanwhile.
+fn within<T: Send>(
+    pid: Option<Pid>,
+    limit: Duration,
+    every: Duration,
+    each: &(dyn Fn() + Sync),
+    wait: impl FnOnce() -> T + Send,
+) -> T {
     let (done, is_done) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let mut left = limit;
             loop {
-                let part = left.min(LOOK);
+                let part = left.min(every);
                 match is_done.recv_timeout(part) {
-                    Err(RecvTimeoutError::Timeout) => left -= part,
+                    Err(RecvTimeoutError::Timeout) => {
+                        left -= part;
+                        each();
+                    }
                     _ => return,
                 }
                 if left.is_zero() || go_on().is_err() {

@@ -1,6 +1,7 @@
 //! Rust's own ends: the client of the message service as a program that sleeps for events uses it, and the standard library's sockets.
 
 use super::{Carrier, Job, Times};
+use crate::cpu::Charge;
 use crate::error::BenchError;
 use crate::run::Stop;
 use barewire_base::Instant;
@@ -170,7 +171,12 @@ pub(super) fn serve(
 }
 
 /// Asks, and measures.
-pub(super) fn run(job: &Job, server: SocketAddr, socket: Option<&Path>) -> Result<Times, BenchError> {
+pub(super) fn run(
+    job: &Job,
+    server: SocketAddr,
+    socket: Option<&Path>,
+    cpu: &Charge,
+) -> Result<Times, BenchError> {
     let mut link: Box<dyn Link> = match job.carrier {
         Carrier::Barewire => {
             let mut messages = Messages::attach(socket, "bench client")?;
@@ -185,10 +191,10 @@ pub(super) fn run(job: &Job, server: SocketAddr, socket: Option<&Path>) -> Resul
             Box::new(Tcp::new(stream, job.size).map_err(BenchError::io("a TCP connection"))?)
         }
     };
-    measure(link.as_mut(), job)
+    measure(link.as_mut(), job, cpu)
 }
 
-fn measure(link: &mut dyn Link, job: &Job) -> Result<Times, BenchError> {
+fn measure(link: &mut dyn Link, job: &Job, cpu: &Charge) -> Result<Times, BenchError> {
     let message: Vec<u8> = (0..job.size).map(|n| n.wrapping_mul(31) as u8).collect();
     let mut answer = vec![0; message.len()];
     let mut receive = |link: &mut dyn Link| {
@@ -203,6 +209,8 @@ fn measure(link: &mut dyn Link, job: &Job) -> Result<Times, BenchError> {
     };
     link.send(&message)?;
     receive(link)?;
+    cpu.begins();
+    let mut charged = 0;
     let begin = stamp() + job.warmup;
     let end = begin + job.seconds;
     let mut sent: VecDeque<Instant> = VecDeque::with_capacity(job.window as usize);
@@ -213,15 +221,17 @@ fn measure(link: &mut dyn Link, job: &Job) -> Result<Times, BenchError> {
     let mut round_trips = Histogram::new();
     loop {
         let now = receive(link)?;
+        charged += 1;
         if let Some(sent) = sent.pop_front().filter(|_| now >= begin) {
             round_trips.record(now.since(sent).as_nanos());
         }
         if now >= end {
+            cpu.ends();
             // A connection that is closed with answers on their way is reset, and its server hears of an error.
             for _ in 0..sent.len() {
                 receive(link)?;
             }
-            return Ok(Times { round_trips, seconds: now.since(begin).as_secs_f64() });
+            return Ok(Times { round_trips, seconds: now.since(begin).as_secs_f64(), charged });
         }
         sent.push_back(stamp());
         link.send(&message)?;

@@ -142,7 +142,7 @@ fn rust_over_tcp_is_measured() {
         let mut workload =
             BindingWorkload::new(&mut kit, Language::Rust, Carrier::Tcp, window, None, asked()).unwrap();
         workload.check().unwrap();
-        let measured = workload.slice(0).unwrap();
+        let measured = workload.slice(0, &Charge::start()).unwrap();
         let row = Row::of(workload.subjects().remove(0), MEASURES, &measured);
         assert!(
             row.is_usable() && row.samples() > Some(0) && row.number("rate_per_s") > Some(0.0),

@@ -3,6 +3,7 @@
 //! The tool's decoder is made for the run, in a temporary folder: it needs Java, the tool (a JAR, which Maven fetches when it is
 //! not named), the exchange's schema and cargo. What is missing is said in the row.
 
+use crate::cpu::Charge;
 use crate::error::BenchError;
 use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
 use crate::run::{Workload, interleave};
@@ -167,8 +168,9 @@ impl Workload for Decoder<'_> {
         Duration::from_millis(200)
     }
 
-    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
+    fn slice(&mut self, _round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError> {
         let message = self.message()?;
+        cpu.begins();
         let ns = match &self.theirs {
             None => Some(time_ours(message, REPEATS)),
             Some(_) if self.missing.is_some() => None,
@@ -184,7 +186,11 @@ impl Workload for Decoder<'_> {
                 }
             },
         };
-        Ok(vec![ns.map_or_else(Measured::default, |ns| Measured::default().number("ns_per_message", ns))])
+        cpu.ends();
+        // A tenth more warms up, of ours and of the tool's.
+        let measured =
+            |ns| Measured::default().operations(REPEATS as u64 / 10 * 11).number("ns_per_message", ns);
+        Ok(vec![ns.map_or_else(Measured::default, measured)])
     }
 
     fn judge(&self, row: &mut Row) {

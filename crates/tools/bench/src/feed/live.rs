@@ -2,6 +2,7 @@
 
 use super::probe::{Probe, Spans, What, realtime_offset};
 use super::traffic::Traffic;
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::messages::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
@@ -116,7 +117,7 @@ impl EngineKind {
 }
 
 /// What one run does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LiveRun<'a> {
     /// What receives.
     pub engine: EngineKind,
@@ -134,6 +135,8 @@ pub struct LiveRun<'a> {
     pub traffic: &'a Traffic,
     /// Cores of sender and engine.
     pub cores: Option<(usize, usize)>,
+    /// Charged with both from the first measured packet to the last.
+    pub cpu: &'a Charge,
 }
 
 /// What came of it.
@@ -344,6 +347,7 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, BenchError>
     // The engine has slept before the first measured packet, if it sleeps at all.
     std::thread::sleep(std::time::Duration::from_millis(20));
     let watch = Contention::start();
+    run.cpu.begins();
     let start = stamp();
     let (mut due, mut behind) = (start, 0_u64);
     for index in warmup..run.traffic.len() {
@@ -357,6 +361,7 @@ fn send(run: &LiveRun<'_>, channel: &ChannelPlan) -> Result<SentAll, BenchError>
         }
     }
     let took = stamp().since(start);
+    run.cpu.ends();
     let contention = watch.finish();
     let refused = sender.refused.get();
     if refused > 0 {
@@ -408,6 +413,7 @@ mod tests {
         for (index, engine) in kinds.into_iter().chain([EngineKind::XdpPark]).enumerate() {
             let what = if index % 2 == 0 { What::Book } else { What::Message };
             let both_lines = index == 1;
+            let cpu = Charge::start();
             let live = LiveRun {
                 engine,
                 what,
@@ -417,6 +423,7 @@ mod tests {
                 keep_warm: index % 2 == 0,
                 traffic: &traffic,
                 cores: None,
+                cpu: &cpu,
             };
             // On a machine that is busy with other tests the sender may be late, and the engine may not have its turn before the
             // run is over, which counts as lost. Nothing else may be wrong.
@@ -431,6 +438,8 @@ mod tests {
             assert_eq!((wrong, result.lost()), (None, 0), "{engine}: {result:?}");
             assert_eq!(result.spans.app.samples(), 300, "{engine}");
             assert_eq!(result.spans.stamp.samples(), 300, "{engine}");
+            // Other tests of this process are charged, too: only that it is known is sure here.
+            assert!(cpu.used().is_some_and(|(used, whole)| !whole && used.wall_ns > 0), "{engine}");
             assert_eq!(result.spans.copies, 350 * (1 + u64::from(both_lines)), "{engine}");
             assert_eq!(result.spans.source.map(|s| s.as_str()), Some("kernel"), "{engine}");
             let (app, stamp) = (result.spans.app.min().unwrap(), result.spans.stamp.min().unwrap());

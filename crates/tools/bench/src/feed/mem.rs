@@ -3,6 +3,7 @@
 use super::live::channel_plan;
 use super::probe::{Probe, Spans, What};
 use super::traffic::Traffic;
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use barewire_base::{Duration, Instant};
 use barewire_feed_handler::{Consumer, FeedChannel, FeedType, LineId, Packet, Side};
@@ -30,6 +31,7 @@ pub fn run(
     instruments: u32,
     keep_warm: bool,
     traffic: &Traffic,
+    cpu: &Charge,
 ) -> Result<(Spans, f64, ContentionReport), BenchError> {
     go_on()?;
     let plan = channel_plan(instruments, false, keep_warm);
@@ -41,6 +43,7 @@ pub fn run(
     for index in 0..traffic.len() {
         if index == traffic.warmup() {
             watch = Contention::start();
+            cpu.begins();
             start = stamp();
             due = start;
         }
@@ -72,6 +75,7 @@ pub fn run(
         }
     }
     let took = stamp().since(start);
+    cpu.ends();
     let measured = (traffic.len() - traffic.warmup()) as f64;
     Ok((probe.finish(), measured / took.as_secs_f64().max(1e-9), watch.finish()))
 }
@@ -80,7 +84,7 @@ pub fn run(
 ///
 /// # Errors
 /// [`BenchError::Plan`] when a book was missing.
-pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), BenchError> {
+pub fn flat_out(instruments: u32, traffic: &Traffic, cpu: &Charge) -> Result<(f64, u64), BenchError> {
     #[derive(Default)]
     struct Books(u64);
     impl barewire_feed::Listener for Books {
@@ -96,6 +100,7 @@ pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), Bench
     let mut before = 0;
     for index in 0..traffic.len() {
         if index == traffic.warmup() {
+            cpu.begins();
             start = stamp();
             before = channel.listener().0;
         }
@@ -108,6 +113,7 @@ pub fn flat_out(instruments: u32, traffic: &Traffic) -> Result<(f64, u64), Bench
         channel.on_packet(Instant::ZERO, &packet);
     }
     let took = stamp().since(start).as_secs_f64().max(1e-9);
+    cpu.ends();
     let measured = traffic.len() - traffic.warmup();
     let drops: u64 = channel.core().counters().drops().map(|(_, count)| count).sum();
     if drops > 0 {
@@ -126,12 +132,14 @@ mod tests {
     fn every_measured_packet_gives_a_sample() {
         let traffic = Traffic::make(Workload::OneEntry, 10, 500, 1).unwrap();
         for what in [What::Book, What::Message] {
-            let (spans, pps, _) = run(what, Duration::from_micros(10), 10, true, &traffic).unwrap();
+            let (spans, pps, _) =
+                run(what, Duration::from_micros(10), 10, true, &traffic, &Charge::start()).unwrap();
             assert_eq!((spans.app.samples(), spans.packets, spans.dropped), (500, 600, 0));
             assert!(pps > 0.0 && pps <= 101_000.0, "{pps}");
         }
         // Half a millisecond of work, in which a busy machine may do something else.
-        let (pps, books) = until_well(|| flat_out(10, &traffic).unwrap(), |&(pps, _)| pps > 1_000.0);
+        let (pps, books) =
+            until_well(|| flat_out(10, &traffic, &Charge::start()).unwrap(), |&(pps, _)| pps > 1_000.0);
         assert!(pps > 1_000.0, "{pps}");
         assert_eq!(books, 500);
     }
@@ -139,10 +147,10 @@ mod tests {
     #[test]
     fn an_emulated_channel_shows_its_books() {
         let traffic = Traffic::make(Workload::Channel, 50, 500, 2).unwrap();
-        let (spans, _, _) = run(What::Book, Duration::ZERO, 50, false, &traffic).unwrap();
+        let (spans, _, _) = run(What::Book, Duration::ZERO, 50, false, &traffic, &Charge::start()).unwrap();
         assert_eq!((spans.packets, spans.dropped), (550, 0));
         assert!(spans.app.samples() > 400, "{} of 500 packets end an event with books", spans.app.samples());
-        let (_, books) = flat_out(50, &traffic).unwrap();
+        let (_, books) = flat_out(50, &traffic, &Charge::start()).unwrap();
         assert!(books >= spans.app.samples());
     }
 }

@@ -6,6 +6,7 @@ use super::probe::What;
 use super::row::{Base, MEASURES, is_stamped, subject};
 use super::traffic::{Traffic, Workload};
 use crate::awake::{COLD_PAUSE, settle};
+use crate::cpu::Charge;
 use crate::error::BenchError;
 use crate::messages::IdleState;
 use crate::row::{Measure, Measured, Row, Subject};
@@ -201,13 +202,13 @@ impl Arrivals<'_> {
     }
 
     /// On a thread of its own, so that pinning it does not pin the caller.
-    fn in_memory(&self, traffic: &Traffic) -> Result<LiveResult, BenchError> {
+    fn in_memory(&self, traffic: &Traffic, cpu: &Charge) -> Result<LiveResult, BenchError> {
         let Request { cores, instruments, keep_warm, .. } = *self.asked;
         let body = || {
             if let Some((_, core)) = cores {
                 pin_to_core(core).map_err(BenchError::io(format!("pinning to core {core}")))?;
             }
-            mem::run(self.cell.what, self.cell.gap, instruments, keep_warm, traffic)
+            mem::run(self.cell.what, self.cell.gap, instruments, keep_warm, traffic, cpu)
         };
         let (spans, sent_pps, contention) = std::thread::scope(|scope| scope.spawn(body).join())
             .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())))?;
@@ -254,7 +255,7 @@ impl run::Workload for Arrivals<'_> {
         Duration::from_nanos(gap.as_nanos() * self.asked.packets(gap) as u64) + Duration::from_secs(1) + pause
     }
 
-    fn slice(&mut self, round: u32) -> Result<Vec<Measured>, BenchError> {
+    fn slice(&mut self, round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError> {
         let (asked, cell) = (self.asked, self.cell);
         // All engines of a round get the same packets.
         let (packets, seed) = (asked.packets(cell.gap), asked.seed + u64::from(round));
@@ -264,7 +265,7 @@ impl run::Workload for Arrivals<'_> {
         let asleep = cell.state == IdleState::Cold || cell.engine.sleeps();
         let awake = asleep.then(|| settle(cell.state, &engine)).transpose()?;
         let result = match self.hosts {
-            None => self.in_memory(&traffic)?,
+            None => self.in_memory(&traffic, cpu)?,
             Some(hosts) => live::run(
                 &LiveRun {
                     engine: cell.engine,
@@ -275,6 +276,7 @@ impl run::Workload for Arrivals<'_> {
                     keep_warm: asked.keep_warm,
                     traffic: &traffic,
                     cores: asked.cores,
+                    cpu,
                 },
                 hosts,
             )?,
@@ -291,6 +293,7 @@ impl run::Workload for Arrivals<'_> {
         let of = |base: Base| {
             let histogram = if base == Base::App { &spans.app } else { &spans.stamp };
             let mut measured = Measured::default()
+                .operations(result.sent.saturating_sub(traffic.warmup() as u64))
                 .spans("latency_ns", histogram.clone())
                 .number("sent", result.sent as f64)
                 .number("lost", result.lost() as f64)

@@ -2,6 +2,7 @@
 
 use super::probe::realtime_offset;
 use super::row::{Base, FeedLatency};
+use crate::cpu::{Charge, CpuPerOp, per_op};
 use barewire_base::{Duration, Instant};
 use barewire_engine::CounterKind;
 use barewire_feed::{BookView, ConfigError, Counters, Gap, Listener, RecoveryInfo};
@@ -196,6 +197,12 @@ pub struct ReceivedRow {
     pub clock_ns: u64,
     /// How far the wall clock moved against the monotonic one meanwhile, in ns.
     pub clock_drift_ns: i64,
+    /// CPU of this host's program for each packet of all feeds, both lines and all channels, in ns: the sender's is not known here.
+    #[serde(default)]
+    pub cpu_ns_per_op: Option<f64>,
+    /// Its parts, and how many cores were busy.
+    #[serde(default)]
+    pub cpu: Option<CpuPerOp>,
     /// Others on our cores.
     pub contended: bool,
     /// Why.
@@ -215,6 +222,7 @@ pub struct Reception {
     offset: i128,
     clock_ns: u64,
     watch: Contention,
+    cpu: Charge,
 }
 
 impl Reception {
@@ -222,7 +230,7 @@ impl Reception {
     pub fn begin() -> Reception {
         let clock_ns = clock_cost().median_ns;
         let (offset, _) = realtime_offset();
-        Reception { begin: stamp(), offset, clock_ns, watch: Contention::start() }
+        Reception { begin: stamp(), offset, clock_ns, watch: Contention::start(), cpu: Charge::start() }
     }
 
     /// Ends: two rows for each channel. `engine` is what received.
@@ -237,7 +245,10 @@ impl Reception {
         let seconds = stamp().since(self.begin).as_secs_f64();
         let drift = realtime_offset().0 - self.offset;
         let report = self.watch.finish();
+        let copies = channels.iter().map(|timed| timed.copies).sum();
+        let used = self.cpu.used().map(|(used, _)| used.of(copies));
         let around = Around {
+            cpu: per_op([used.as_ref()].into_iter()),
             seconds: (seconds * 1e3).round() / 1e3,
             drift,
             clock_ns: self.clock_ns,
@@ -256,6 +267,7 @@ impl Reception {
 }
 
 struct Around<'a> {
+    cpu: (Option<f64>, Option<CpuPerOp>),
     seconds: f64,
     drift: i128,
     clock_ns: u64,
@@ -311,6 +323,8 @@ fn row(timed: &Timed, feed_channel: u32, base: Base, around: &Around<'_>) -> Rec
         drops: counters.drops().map(|(reason, count)| (reason.as_str().to_owned(), count)).collect(),
         clock_ns: around.clock_ns,
         clock_drift_ns: around.drift.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+        cpu_ns_per_op: around.cpu.0,
+        cpu: around.cpu.1,
         contended: around.report.contended,
         contention: around.report.reasons.clone(),
         void,
@@ -349,6 +363,10 @@ pub fn text(row: &ReceivedRow) -> String {
         row.recoveries_begun,
         row.snapshots_applied,
     );
+    if let (Some(ns), Some(cpu)) = (row.cpu_ns_per_op, &row.cpu) {
+        let cost = crate::render::latency(ns as u64);
+        out.push_str(&format!(", CPU {cost} for each packet, {:.1} cores busy", cpu.cores));
+    }
     for why in &row.contention {
         out.push_str(&format!("\n    contended: {why}"));
     }

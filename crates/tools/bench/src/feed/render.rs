@@ -72,6 +72,7 @@ pub fn text_table(rows: &[Row]) -> String {
         }));
         cells.push(plain("samples", row.samples().unwrap_or_default()));
         cells.push(("sent/s", sent(row), spread(row.of_runs("sent_pps"), rate)));
+        cells.extend(crate::render::cpu(row));
         cells
     };
     listing(rows, 6, cells, notes, |row| row.runs.len()) + &ratios(rows)

@@ -4,6 +4,7 @@ use super::live::{self, EngineKind, LiveRun};
 use super::mem;
 use super::probe::What;
 use super::traffic::{Traffic, Workload};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
 use barewire_base::Duration;
@@ -152,6 +153,8 @@ pub fn measure(
         return Ok(row("cpu", &runs));
     };
     let mut mean_bytes = 0.0;
+    // Of the highest rate that was carried.
+    let mut dearest: Option<(f64, Measured)> = None;
     let mut at = |pps: f64| -> Result<Tried, BenchError> {
         go_on()?;
         progress(format!("{engine}: {pps:.0} packets/s"));
@@ -168,12 +171,22 @@ pub fn measure(
             instruments,
             traffic: &traffic,
             cores,
+            cpu: &Charge::start(),
         };
         let result = live::run(&run, hosts)?;
-        Ok(Tried::of(pps, result.sent_pps, result.lost(), result.void.as_deref()))
+        let tried = Tried::of(pps, result.sent_pps, result.lost(), result.void.as_deref());
+        if let (Tried::Carried(sent), Some((used, whole))) = (&tried, run.cpu.used())
+            && dearest.as_ref().is_none_or(|(most, _)| sent > most)
+        {
+            dearest = Some((*sent, Measured::default().operations(packets as u64).charged(used, whole)));
+        }
+        Ok(tried)
     };
     let found = search(&mut at)?;
     let mut row = row(found.limit, &[]);
+    if let Some((_, run)) = &dearest {
+        row.set_cpu(run);
+    }
     row.set("mean_bytes", mean_bytes);
     for (key, pps) in [("sustained_pps", found.sustained_pps), ("saturated_pps", found.saturated_pps)] {
         if let Some(pps) = pps {
@@ -195,10 +208,13 @@ fn in_memory(
     for round in 0..MEM_ROUNDS {
         go_on()?;
         progress(format!("mem: flat out, round {} of {MEM_ROUNDS}", round + 1));
-        let pps = mem::flat_out(instruments, &traffic)?.0;
-        runs.push(
-            Measured::default().number("sustained_pps", pps).number("mean_bytes", traffic.mean_bytes()),
-        );
+        let cpu = Charge::start();
+        let pps = mem::flat_out(instruments, &traffic, &cpu)?.0;
+        let run = Measured::default()
+            .operations((traffic.len() - traffic.warmup()) as u64)
+            .number("sustained_pps", pps)
+            .number("mean_bytes", traffic.mean_bytes());
+        runs.extend(cpu.put_on(vec![run]));
     }
     Ok(runs)
 }

@@ -23,8 +23,8 @@ pub use client::kernel_client;
 pub use remote::{KernelEnd, RemoteKernelCell, serve};
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};

@@ -7,9 +7,9 @@
 
 use super::{Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, grow_buffers, kernel_client, server};
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
 use crate::interrupt::interrupted;
-use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::RunResult;
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};

@@ -2,8 +2,8 @@
 //! of an encrypted flow do it together.
 
 use crate::awake::settle;
+use crate::cpu::CpuMeter;
 use crate::error::BenchError;
-use crate::messages::cpu::CpuMeter;
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState, MsgWorkload, RequestResponse, SystemError, SystemName, Wait};

@@ -2,8 +2,8 @@
 //! they are in use; client and server are threads of this one.
 
 use crate::awake::{Settled, Switches, settle};
+use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::embedded::{SERVER_PORT, keys, private_key};
 use crate::messages::run::Cell;

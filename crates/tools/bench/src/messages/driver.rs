@@ -11,8 +11,8 @@
 //! measured time, even if its response came in the drain: leaving those out would hide a stall at the end. The rate counts
 //! the responses that arrived within the measured time. Nothing in [`Driver::drive`] allocates.
 
+use crate::cpu::CpuUse;
 use crate::interrupt::interrupted;
-use crate::messages::cpu::CpuUse;
 use crate::messages::warmup::Convergence;
 use crate::messages::{
     MsgWorkload, RequestResponse, Schedule, SystemError, Wait, WorkloadError, body_matches, fill_body,

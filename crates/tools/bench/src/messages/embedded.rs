@@ -1,8 +1,8 @@
 //! barewire without a daemon: an engine in the client's own thread and one in the server's.
 
 use crate::awake::{Settled, settle};
+use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
-use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};

@@ -5,7 +5,6 @@
 //! and makes a [`MsgRow`] of each, [`render`] makes tables of them, and [`reading`] says in words what came out.
 
 pub mod aead;
-pub mod cpu;
 pub mod daemon;
 pub mod driver;
 pub mod embedded;

@@ -1,9 +1,9 @@
 //! Embedded endpoints on ports that are named by a URI: two in this process, or one here and one on another machine.
 
 use crate::awake::settle;
+use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
 use crate::interrupt::interrupted;
-use crate::messages::cpu::{CpuMeter, End};
 use crate::messages::driver::{self, RunResult};
 use crate::messages::embedded::{EchoServer, EmbeddedClient, Idle, Idling, SERVER_PORT, config_for};
 use crate::messages::plan::Over;

@@ -192,7 +192,7 @@ fn company(rows: &[MsgRow]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::messages::cpu::CpuPerOp;
+    use crate::cpu::CpuPerOp;
     use crate::messages::driver::RunResult;
     use crate::messages::{CellInfo, MsgWorkload, ResponseNs};
 
@@ -259,7 +259,7 @@ mod tests {
         let cold = |system: &str, ns, cores| {
             let mut row = row(system, "m", IdleState::Cold, ns, &[]);
             row.cpu = Some(CpuPerOp {
-                client_ns: 1.0,
+                client_ns: Some(1.0),
                 server_ns: Some(1.0),
                 user_ns: 1.0,
                 system_ns: 1.0,

@@ -1,7 +1,7 @@
 //! A row: everything that is known about one figure.
 
+use crate::cpu::{CpuPerOp, per_op};
 use crate::histograms::{BenchRow, Histograms};
-use crate::messages::cpu::{CpuPerOp, per_op};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
 use crate::messages::{Arrivals, MsgWorkload, SystemName};
 use crate::rounds::{median, once_each};
@@ -60,6 +60,9 @@ pub struct RunLine {
     pub samples: u64,
     /// Others ran on our cores, the hypervisor took them, or our own threads were more than they.
     pub contended: bool,
+    /// CPU of both ends for each request with its response, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_op: Option<f64>,
     /// Why the run is void, if it is.
     pub void: Option<String>,
     /// What of the offered load was not carried.
@@ -384,6 +387,7 @@ impl RunLine {
             rate_per_s: tenth(run.rate_per_s()),
             samples: run.service.samples(),
             contended: !run.contention.is_empty(),
+            cpu_ns_per_op: per_op([run.cpu.as_ref()].into_iter()).0,
             void: run.void().map(|v| v.to_string()),
             overloaded: run.overload().map(|o| o.to_string()),
             measured: run.begun.map(|begin| WallTime::of(begin, begin + run.measured)),

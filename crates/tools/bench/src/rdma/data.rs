@@ -10,6 +10,7 @@ use super::live::{Over, Side, device_config, pin};
 use super::server::offered;
 use super::wires::{self, Hosts, Shape};
 use crate::awake::hold;
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::rc::Advert;
@@ -315,9 +316,13 @@ impl Asking {
         duration: Duration,
         idle: Idle,
         other: Other<'_>,
+        cpu: &Charge,
     ) -> Result<(Histogram, u64, f64), BenchError> {
         self.part(work, WARMUP, idle, other)?;
-        self.part(work, duration, idle, other)
+        cpu.begins();
+        let measured = self.part(work, duration, idle, other);
+        cpu.ends();
+        measured
     }
 
     fn part(
@@ -515,14 +520,14 @@ impl Request {
         Ok(peer)
     }
 
-    fn run_once(&self, work: Work, hosts: Option<&Hosts>) -> Result<Ran, BenchError> {
+    fn run_once(&self, work: Work, hosts: Option<&Hosts>, cpu: &Charge) -> Result<Ran, BenchError> {
         let (ours, theirs) = self.sides(hosts)?;
         if self.one_thread {
             let body = || -> Result<Ran, BenchError> {
                 pin(self.cores.map(|c| c.0))?;
                 let mut server = self.peer(theirs, true)?;
                 let mut other = |now: Instant| server.serve(now).map(|_| ());
-                self.ask(work, ours, Idle::Spin, &mut other)
+                self.ask(work, ours, Idle::Spin, &mut other, cpu)
             };
             return std::thread::scope(|scope| scope.spawn(body).join())
                 .unwrap_or_else(|_| Err(BenchError::Plan("the thread that measures panicked".to_owned())));
@@ -552,7 +557,7 @@ impl Request {
                 }
                 Ok(())
             };
-            self.ask(work, ours, idle, &mut other)
+            self.ask(work, ours, idle, &mut other, cpu)
         };
         std::thread::scope(|scope| {
             let server = scope.spawn(move || match hosts {
@@ -571,11 +576,18 @@ impl Request {
         })
     }
 
-    fn ask(&self, work: Work, side: Side, idle: Idle, other: Other<'_>) -> Result<Ran, BenchError> {
+    fn ask(
+        &self,
+        work: Work,
+        side: Side,
+        idle: Idle,
+        other: Other<'_>,
+        cpu: &Charge,
+    ) -> Result<Ran, BenchError> {
         let mut asking = Asking::connect(self.peer(side, false)?, idle, other)?;
         let mtu = asking.peer.device.verbs().conn_info(asking.conn).map_or(0, |info| info.mtu.bytes());
         let watch = Contention::start();
-        let (latency, messages, seconds) = asking.run(work, self.seconds, idle, other)?;
+        let (latency, messages, seconds) = asking.run(work, self.seconds, idle, other, cpu)?;
         Ok(Ran { latency, messages, seconds, mtu, contention: watch.finish() })
     }
 }
@@ -617,10 +629,11 @@ impl Workload for Asked<'_> {
         self.request.seconds + WARMUP + SETUP
     }
 
-    fn slice(&mut self, _round: u32) -> Result<Vec<Measured>, BenchError> {
-        let ran = self.request.run_once(self.work, self.hosts)?;
+    fn slice(&mut self, _round: u32, cpu: &Charge) -> Result<Vec<Measured>, BenchError> {
+        let ran = self.request.run_once(self.work, self.hosts, cpu)?;
         let rate = ran.messages as f64 / ran.seconds.max(1e-9);
         let measured = Measured::default()
+            .operations(ran.messages)
             .number("messages_per_s", rate)
             .number("gbit_per_s", rate * self.work.size as f64 * 8.0 / 1e9)
             .number("mtu", f64::from(ran.mtu))

@@ -2,9 +2,9 @@
 
 use super::live::LiveResult;
 use super::windows::span;
+use crate::cpu::{CpuPerOp, per_op};
 use crate::histograms::{BenchRow, Histograms};
 use crate::messages::IdleState;
-use crate::messages::cpu::CpuPerOp;
 use crate::render::LITTLE_TOLERANCE;
 use crate::rounds::{Together, median};
 use crate::wall_clock::WallTime;
@@ -118,6 +118,9 @@ pub struct RcRun {
     pub failed: u64,
     /// Another process ran on our cores, or the hypervisor took them.
     pub contended: bool,
+    /// CPU of both ends for each connection with its closing, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_op: Option<f64>,
     /// Why the run is void, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub void: Option<String>,
@@ -137,6 +140,7 @@ impl RcRun {
             latency_ns,
             failed: result.failed,
             contended: result.contention.as_ref().is_some_and(|c| c.contended),
+            cpu_ns_per_op: per_op([result.cpu.as_ref()].into_iter()).0,
             void: result.void(),
             measured: result.windows.as_deref().and_then(span).map(|(from, to)| WallTime::of(from, to)),
         }

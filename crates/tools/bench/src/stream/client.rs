@@ -1,9 +1,10 @@
 //! The sending end, and what it makes of the server's counts.
 
 use super::protocol::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
-use super::pump::{self, LOOK, Sent, exact};
+use super::pump::{self, CHUNK, LOOK, Sent, exact};
 use super::{Interval, Protocol, StreamError, StreamRun};
 use crate::awake::stolen;
+use crate::cpu::{CpuUse, Family};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
 use std::collections::hash_map::RandomState;
@@ -52,6 +53,8 @@ struct Session<'a> {
     control: TcpStream,
     lines: Lines<TcpStream>,
     token: u64,
+    /// What this process had used when the window began.
+    used: Option<Family>,
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> StreamError {
@@ -66,7 +69,7 @@ impl<'a> Session<'a> {
         // Unpredictable, so that nobody's datagrams are counted as another's: keys of the system's randomness.
         let token = RandomState::new().build_hasher().finish();
         let lines = Lines::new(control.try_clone().map_err(failed("connecting"))?);
-        let mut session = Session { config, control, lines, token };
+        let mut session = Session { config, control, lines, token, used: None };
         let interval_ms = config.interval.as_nanos() / 1_000_000;
         session.say(&Hello::Control { barewire_stream: VERSION, token, interval_ms })?;
         match session.answer(stamp() + ANSWER)? {
@@ -115,13 +118,23 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Begins the window.
+    fn begin(&mut self) -> Result<(), StreamError> {
+        self.say(&BEGIN)?;
+        self.used = Family::look();
+        Ok(())
+    }
+
     /// Ends the window. Intervals that are still on their way are passed over.
-    fn end(&mut self) -> Result<Counted, StreamError> {
+    fn end(&mut self) -> Result<(Counted, Option<CpuUse>), StreamError> {
+        let used = Family::look().zip(self.used).map(|(now, begin)| now.since(&begin));
         self.say(&END)?;
         let until = stamp() + ANSWER;
         loop {
             match self.answer(until)? {
-                Answer::Report(counted) => return Ok(counted),
+                Answer::Report(counted) => {
+                    return Ok((counted, used.map(|used| used.with_server(counted.cpu))));
+                }
                 Answer::Interval(_) => {}
                 _ => return Err(StreamError::Words),
             }
@@ -199,7 +212,7 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
             open.into_iter().map(|stream| scope.spawn(move || pump::write_until(stream, stop))).collect();
         let mut measure = || {
             session.watch(stamp() + config.warmup, &mut |_| {})?;
-            session.say(&BEGIN)?;
+            session.begin()?;
             let intervals = session.watch(stamp() + config.duration, tell)?;
             Ok((intervals, session.end()?))
         };
@@ -212,8 +225,9 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
         }
         // A stream that broke explains what the server said, or did not.
         written?;
-        let (intervals, counted): (Vec<Interval>, Counted) = measured?;
-        Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp))
+        let (intervals, (counted, used)): (Vec<Interval>, (Counted, Option<CpuUse>)) = measured?;
+        Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp)
+            .charged(used, counted.bytes / CHUNK as u64))
     })
 }
 
@@ -256,14 +270,15 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
         send(config.warmup, None)?;
         std::thread::sleep(pump::SETTLE);
     }
-    session.say(&BEGIN)?;
+    session.begin()?;
     let (sent, intervals) = send(config.duration, Some((session, tell)))?;
     std::thread::sleep(pump::SETTLE);
     if crate::interrupted() {
         return Err(StreamError::Interrupted);
     }
-    let counted = session.end()?;
-    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp);
+    let (counted, used) = session.end()?;
+    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp)
+        .charged(used, counted.datagrams);
     run.sent = Some(sent.count);
     run.received = Some(counted.datagrams);
     run.lost = Some(sent.count.saturating_sub(counted.datagrams));

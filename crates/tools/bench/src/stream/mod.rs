@@ -9,6 +9,8 @@ mod protocol;
 pub(crate) mod pump;
 pub mod server;
 
+use crate::cpu::{CpuPerOp, CpuUse, per_op};
+use crate::render::latency;
 use protocol::Counted;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -31,6 +33,14 @@ pub enum Protocol {
 }
 
 impl Protocol {
+    /// What CPU is told for: one write of a stream, or a datagram.
+    fn operation(self) -> &'static str {
+        match self {
+            Protocol::Tcp => "128 KiB",
+            Protocol::Udp => "datagram",
+        }
+    }
+
     /// Its word.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -154,11 +164,23 @@ pub struct StreamRun {
     /// What else there was to see: threads that waited for a core are the rule where both ends share few.
     #[serde(default)]
     pub contention: Vec<String>,
+    /// CPU of both ends for each operation, in ns; `None` where the server serves others, too, or does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns_per_op: Option<f64>,
+    /// Its parts, and how many cores were busy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuPerOp>,
     /// Why the run is void, if it is.
     pub void: Option<String>,
 }
 
 impl StreamRun {
+    /// With what so many operations cost.
+    fn charged(self, used: Option<CpuUse>, operations: u64) -> StreamRun {
+        let (cpu_ns_per_op, cpu) = per_op([used.map(|used| used.of(operations)).as_ref()].into_iter());
+        StreamRun { cpu_ns_per_op, cpu, ..self }
+    }
+
     fn of(counted: &Counted, seconds: f64, intervals: Vec<Interval>, protocol: Protocol) -> StreamRun {
         StreamRun {
             seconds: thousandth(seconds),
@@ -212,6 +234,15 @@ pub struct StreamRow {
     pub lost_percent: Option<f64>,
     /// Measured seconds, over all runs.
     pub seconds: f64,
+    /// What `cpu_ns_per_op` is of: 128 KiB of a stream, or a datagram that arrived.
+    #[serde(default)]
+    pub operation: String,
+    /// CPU of both ends for each operation, in ns: the median of the runs.
+    #[serde(default)]
+    pub cpu_ns_per_op: Option<f64>,
+    /// Its parts, and how many cores were busy.
+    #[serde(default)]
+    pub cpu: Option<CpuPerOp>,
     /// Each run.
     pub runs: Vec<StreamRun>,
     /// Some run was contended.
@@ -261,6 +292,9 @@ impl StreamRow {
             packets_per_s: median(&|run| run.packets_per_s).round(),
             lost_percent: udp.then(|| thousandth(100.0 * lost as f64 / (sent as f64).max(1.0))),
             seconds: thousandth(runs.iter().map(|run| run.seconds).sum()),
+            operation: config.protocol.operation().to_owned(),
+            cpu_ns_per_op: crate::rounds::median(runs.iter().filter_map(|run| run.cpu_ns_per_op)),
+            cpu: CpuPerOp::of_runs(&runs.iter().filter_map(|run| run.cpu.as_ref()).collect::<Vec<_>>()),
             contended: runs.iter().any(|run| run.contended),
             contention: crate::rounds::once_each(runs.iter().flat_map(|run| &run.contention)),
             void: match runs.is_empty() {
@@ -289,6 +323,13 @@ pub fn text(row: &StreamRow) -> String {
     );
     if let (Some(pps), Some(lost)) = (row.udp_pps, row.lost_percent) {
         out.push_str(&format!(", {pps} datagrams/s, {lost} % lost"));
+    }
+    if let Some(cpu) = &row.cpu {
+        let of = row.cpu_ns_per_op.map_or_else(
+            || "CPU of this end only".to_owned(),
+            |ns| format!("CPU {} for each {}", latency(ns as u64), row.operation),
+        );
+        out.push_str(&format!(", {of}, {:.1} cores busy", cpu.cores));
     }
     if row.runs.len() > 1 {
         let runs: Vec<String> = row.runs.iter().map(|run| run.mbps.to_string()).collect();

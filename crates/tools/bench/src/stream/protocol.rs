@@ -8,6 +8,7 @@
 //!           datagrams that begin with the token, to the same port (UDP)
 //! ```
 
+use crate::cpu::EndUse;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 
@@ -41,6 +42,9 @@ pub(super) struct Counted {
     pub datagrams: u64,
     /// Packets that came in at the server's interfaces, whoever's.
     pub rx_packets: u64,
+    /// Of a whole window without other clients: CPU of the server's process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<EndUse>,
 }
 
 /// A line of the server's.

@@ -3,6 +3,7 @@
 use super::StreamError;
 use super::protocol::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
 use super::pump::{self, LOOK, is_wait};
+use crate::cpu::Family;
 use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -43,6 +44,11 @@ struct Shared {
 impl Shared {
     fn session(&self, token: u64) -> Option<Arc<Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&token).cloned()
+    }
+
+    /// Whether there is one client: what this process uses is for it then.
+    fn is_alone(&self) -> bool {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).len() == 1
     }
 
     fn stopped(&self, stop: &AtomicBool) -> bool {
@@ -177,7 +183,8 @@ fn connection(stream: TcpStream, shared: &Shared, stop: &AtomicBool) -> io::Resu
             }
             let loopback = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
             let interval = Duration::from_millis(interval_ms).max(INTERVAL_MIN);
-            let result = control(lines, out, &session, interval, loopback, || shared.stopped(stop));
+            let around = Around { shared, stop, loopback };
+            let result = control(lines, out, &session, interval, &around);
             session.over.store(true, Ordering::Relaxed);
             shared.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(&token);
             result
@@ -216,7 +223,22 @@ impl Look {
             bytes: self.bytes - before.bytes,
             datagrams: self.datagrams - before.datagrams,
             rx_packets: self.rx_packets.saturating_sub(before.rx_packets),
+            cpu: None,
         }
+    }
+}
+
+/// What a session needs to know of its server.
+struct Around<'a> {
+    shared: &'a Shared,
+    stop: &'a AtomicBool,
+    loopback: bool,
+}
+
+impl Around<'_> {
+    /// What this process has used, as long as it is for one client.
+    fn family(&self) -> Option<Family> {
+        self.shared.is_alone().then(Family::look).flatten()
     }
 }
 
@@ -225,18 +247,18 @@ fn control(
     mut out: TcpStream,
     session: &Session,
     interval: Duration,
-    loopback: bool,
-    stopped: impl Fn() -> bool,
+    around: &Around<'_>,
 ) -> io::Result<()> {
     write_line(&mut out, &Answer::Ready)?;
     // The window's begin, and that of its interval.
     let mut window: Option<(Look, Look)> = None;
-    while !stopped() {
+    let mut used = None;
+    while !around.shared.stopped(around.stop) {
         let due = window.map(|(_, last)| last.at + interval);
         let wait = due.map_or(LOOK, |due| LOOK.min(due.since(stamp()).into()));
         out.set_read_timeout(Some(wait.max(std::time::Duration::from_millis(1))))?;
         let line = lines.next()?;
-        let now = Look::now(session, loopback);
+        let now = Look::now(session, around.loopback);
         match (line, &mut window) {
             (Line::End, _) => return Ok(()),
             (Line::Nothing, Some((_, last))) if due.is_some_and(|due| now.at >= due) => {
@@ -245,9 +267,13 @@ fn control(
             }
             (Line::Nothing, _) => {}
             (Line::Text(text), window) => match (text.trim_matches('"'), &*window) {
-                (BEGIN, _) => *window = Some((now, now)),
+                (BEGIN, _) => {
+                    *window = Some((now, now));
+                    used = around.family();
+                }
                 (END, Some((begin, _))) => {
-                    write_line(&mut out, &Answer::Report(now.since(begin)))?;
+                    let cpu = around.family().zip(used).map(|(now, begin)| now.told_since(&begin));
+                    write_line(&mut out, &Answer::Report(Counted { cpu, ..now.since(begin) }))?;
                     *window = None;
                 }
                 _ => return Ok(()),

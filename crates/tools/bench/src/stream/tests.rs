@@ -67,6 +67,10 @@ fn streams_are_counted_at_the_receiver() {
     let row =
         StreamRow::of(&config(SocketAddr::from(([127, 0, 0, 1], 1)), Protocol::Tcp), None, vec![run], "x");
     assert!(row.tcp_mbps > Some(10.0) && row.udp_mbps.is_none() && row.lost_percent.is_none());
+    // Both ends are this process, and it works for nobody else than its tests.
+    let cpu = row.cpu.unwrap();
+    assert!(row.cpu_ns_per_op > Some(1_000.0) && cpu.cores > 0.0 && cpu.client_ns.is_none(), "{row:?}");
+    assert!(text(&row).contains(" for each 128 KiB, "), "{}", text(&row));
     let json = serde_json::to_string(&row).unwrap();
     assert_eq!(serde_json::from_str::<StreamRow>(&json).unwrap(), row);
     assert!(text(&row).starts_with("2 TCP streams to 127.0.0.1:1: "), "{}", text(&row));

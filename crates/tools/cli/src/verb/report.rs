@@ -18,7 +18,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 /// The index's name in a folder of run folders.
-const INDEX: &str = "index.sqlite";
+const INDEX: &str = "index.json";
 
 /// Arguments of `report`.
 #[derive(clap::Args)]
@@ -76,7 +76,7 @@ enum What {
 /// Arguments of `report list`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The index is FOLDER/index.sqlite. It holds nothing that the run folders do not, and can be deleted.")]
+The index is FOLDER/index.json. It holds nothing that the run folders do not, and can be deleted.")]
 struct ListArgs {
     /// Folder of run folders, as given to --run
     #[arg(default_value = "runs")]
@@ -356,7 +356,7 @@ fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
         from_unix_ms: args.since,
         ..Query::default()
     };
-    let entries = index.find(&query)?;
+    let entries = index.find(&query);
     if args.json {
         print(&listed(&entries, &args.folder, &found).to_string())?;
         return Ok(Code::Done);
@@ -366,7 +366,7 @@ fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
         let label = args.label.as_deref().map(|asked| ("label", asked, index.nearest_label(asked)));
         let table = args.table.as_deref().map(|asked| ("table", asked, index.nearest_table(asked)));
         for (option, asked, near) in [label, table].into_iter().flatten() {
-            if let Some(near) = near?.filter(|near| near != asked) {
+            if let Some(near) = near.filter(|near| near != asked) {
                 console.hint(&format!("did you mean `--{option} {near}`?"));
             }
         }
@@ -393,7 +393,7 @@ fn index_of(args: &ListArgs, console: &Console) -> anyhow::Result<(Index, Rebuil
         Err(error @ IndexError::Foreign { .. }) => {
             Err(Failure::new(Code::Failed, error.to_string()).hint("`--rebuild` builds it again").into())
         }
-        Err(error @ (IndexError::Sqlite { .. } | IndexError::Io { .. })) => {
+        Err(error @ IndexError::Io { .. }) => {
             // Who may only read the runs can still list them.
             console.note(&format!("no index is kept: {error}"));
             let scratch = Scratch::new()?;

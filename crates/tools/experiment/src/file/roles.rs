@@ -6,7 +6,7 @@ use crate::launcher::HOSTS_MAX;
 use crate::plan::{
     Collect, Count, Point, RoleHosts, RolePlan, StopSignal, Template, count_of, placeholder_of_host,
 };
-use regex::RegexBuilder;
+use regex_lite::RegexBuilder;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use toml::{Spanned, Value};

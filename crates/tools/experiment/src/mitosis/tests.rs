@@ -220,7 +220,7 @@ fn secrets_are_in_no_message_however_the_file_is_wrong() {
 
 #[test]
 fn the_rate_pattern_finds_what_the_modules_print() {
-    let pattern = regex::Regex::new(RATE_PATTERN).unwrap();
+    let pattern = regex_lite::Regex::new(RATE_PATTERN).unwrap();
     let line = "[12.3] check global reporter states: 197, passed: 1000021 usec. thpt : 196.99";
     assert_eq!(&pattern.captures(line).unwrap()["thpt"], "196.99");
 }

@@ -210,7 +210,7 @@ pub enum Collect {
     /// Standard output is a document of a bench verb, an object, an array of objects, or an object a line.
     Json,
     /// Lines of both outputs are matched; each match is a row of its named groups.
-    Regex(regex::Regex),
+    Regex(regex_lite::Regex),
 }
 
 impl Collect {
@@ -219,7 +219,7 @@ impl Collect {
     /// # Errors
     /// In words.
     pub fn pattern(text: &str) -> Result<Collect, String> {
-        let regex = regex::Regex::new(text).map_err(|e| e.to_string())?;
+        let regex = regex_lite::Regex::new(text).map_err(|e| e.to_string())?;
         match regex.capture_names().flatten().next() {
             Some(_) => Ok(Collect::Regex(regex)),
             None => Err("no group has a name; (?P<rate_per_s>[0-9.]+) is a column of that name".to_owned()),

@@ -45,7 +45,7 @@ pub(crate) fn rows(how: &Collect, out: &str, all: &str) -> Result<Vec<Row>, Stri
         Collect::Json => json(out)?,
         Collect::Regex(regex) => {
             let names: Vec<&str> = regex.capture_names().flatten().collect();
-            let row = |captures: regex::Captures<'_>| {
+            let row = |captures: regex_lite::Captures<'_>| {
                 let groups = names.iter().filter_map(|name| Some((*name, captures.name(name)?.as_str())));
                 groups.map(|(name, text)| (name.to_owned(), number_or_text(text))).collect()
             };
@@ -184,8 +184,9 @@ mod tests {
 
     #[test]
     fn expressions_give_columns_and_numbers_are_numbers() {
-        let how =
-            Collect::Regex(regex::Regex::new(r"(?P<mbps>[0-9.]+) (?P<what>\w+)( x(?P<extra>.))?").unwrap());
+        let how = Collect::Regex(
+            regex_lite::Regex::new(r"(?P<mbps>[0-9.]+) (?P<what>\w+)( x(?P<extra>.))?").unwrap(),
+        );
         let rows = rows(&how, "", "noise\n12.5 tcp\n7 udp xA\n").unwrap();
         assert_eq!(Value::Object(rows[0].row.clone()).to_string(), r#"{"mbps":12.5,"what":"tcp"}"#);
         assert_eq!(rows[1].row["extra"], "A");
