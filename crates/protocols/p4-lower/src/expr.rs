@@ -404,7 +404,7 @@ impl<'a> Lower<'a> {
     /// The last element of an empty stack is an error of the parser (section 8.18), unless one was extracted right here.
     fn has_last(&mut self, stack: StackId) {
         let next = HeaderRef::StackNext(stack);
-        let here = self.code.iter().rev().take_while(|ins| match ins {
+        let mut here = self.code.iter().rev().take_while(|ins| match ins {
             Ins::Op(_) => true,
             Ins::Stmt(stmt, _) => !matches!(stmt, Stmt::Pop { .. } | Stmt::CopyStack { .. }),
             _ => false,
@@ -414,7 +414,7 @@ impl<'a> Lower<'a> {
             _ => false,
         };
         let Some(error) = self.t.errors.iter().position(|name| &**name == "StackOutOfBounds") else { return };
-        if self.mode == Mode::Parser && !here.into_iter().any(extracts) {
+        if self.mode == Mode::Parser && !here.any(extracts) {
             let condition = binary(Op::Ne, Expr::StackSize(stack), int(0));
             self.emit(Ins::Op(ParserOp::Verify { condition, error: int(error) }));
         }

@@ -106,7 +106,7 @@ fn a_control_that_is_applied_again_has_its_arguments_again() {
         ("{ bit<8> z = y; l.apply(z, z); y = z; }", 0),
     ] {
         let globals = format!(
-            "{INC}\n{inner}control M(inout bit<8> x) {{ L() l; apply {{ bit<8> y = x; {call} x = y + 1; }} }}"
+            "{INC}\n{inner}control N(inout bit<8> x) {{ L() l; apply {{ bit<8> y = x; {call} x = y + 1; }} }}"
         );
         let got =
             |before: u8| before.wrapping_add(if added == 0 { before } else { 0 }).wrapping_add(0x11 + added);
@@ -114,8 +114,8 @@ fn a_control_that_is_applied_again_has_its_arguments_again() {
         let [a, b] = [0_u8, 5].map(|before| got(before) + extra(before));
         let text = program(
             &globals,
-            "M() m; M() o;",
-            "m.apply(hdr.h.a); m.apply(hdr.h.b); o.apply(hdr.h.c); o.apply(hdr.h.d);",
+            "N() n; N() o;",
+            "n.apply(hdr.h.a); n.apply(hdr.h.b); o.apply(hdr.h.c); o.apply(hdr.h.d);",
         );
         sends(&text, &[("00 05 00 05 0000", &format!("{a:02x} {b:02x} {a:02x} {b:02x} 0000"))]);
     }

@@ -192,7 +192,7 @@ mod tests {
             DataShape::Scalar(ValueShape::Signed, 7),
         ]);
         let shape = DataShape::Struct(vec![DataShape::Scalar(ValueShape::Bits, 12), inner]);
-        let value = BigUint::from(0xabc_fe_u32);
+        let value = BigUint::from(0x000a_bcfe_u32);
         let data = packed_data(&value, &shape);
         let Some(P4DataKind::Struct(members)) = &data.data else { panic!("{data:?}") };
         assert_eq!(members.members[0].data, Some(P4DataKind::Bitstring(vec![0x0a, 0xbc])));
