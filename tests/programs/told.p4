@@ -10,29 +10,28 @@ header eth_t {
 }
 
 header work_t {
-    bit<8>    rounds;
-    bit<8>    at;
-    bit<8>    key;
-    bit<8>    sum;
-    bit<16>   bits;
-    bit<8>    want;
-    bit<8>    taken;
+    bit<8> rounds;
+    bit<8> at;
+    bit<8> key;
+    bit<8> sum;
+    bit<16> bits;
+    bit<8> want;
+    bit<8> taken;
     bit<8>[4] row;
 }
 
 struct cell_t {
     bit<8> last;
     int<8> change;
-    bool   seen;
+    bool seen;
 }
 
 struct headers_t {
-    eth_t  eth;
+    eth_t eth;
     work_t work;
 }
 
-struct meta_t {
-}
+struct meta_t {}
 
 parser ParserImpl(packet_in p, out headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
     state start {
@@ -55,8 +54,7 @@ parser ParserImpl(packet_in p, out headers_t hdr, inout meta_t meta, inout stand
 }
 
 control VerifyImpl(inout headers_t hdr, inout meta_t meta) {
-    apply {
-    }
+    apply {}
 }
 
 control IngressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
@@ -90,11 +88,11 @@ control IngressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metad
         hdr.work.bits[hdr.work.at +: 4] = 0xf;
         hdr.work.row[hdr.work.at] = hdr.work.row[hdr.work.key];
         cell_t cell;
-        cells.read(cell, (bit<32>)hdr.work.at);
+        cells.read(cell, (bit<32>) hdr.work.at);
         if (cell.seen) {
-            hdr.eth.src[7:0] = (bit<8>)cell.change;
+            hdr.eth.src[7:0] = (bit<8>) cell.change;
         }
-        cells.write((bit<32>)hdr.work.at, { hdr.work.key, (int<8>)hdr.work.key - (int<8>)cell.last, true });
+        cells.write((bit<32>) hdr.work.at, {hdr.work.key, (int<8>) hdr.work.key - (int<8>) cell.last, true});
         for (bit<8> i = 0; i < hdr.work.rounds; i = i + 1) {
             if (!steps.apply().hit) {
                 break;
@@ -106,13 +104,11 @@ control IngressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metad
 }
 
 control EgressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
-    apply {
-    }
+    apply {}
 }
 
 control UpdateImpl(inout headers_t hdr, inout meta_t meta) {
-    apply {
-    }
+    apply {}
 }
 
 control DeparserImpl(packet_out p, in headers_t hdr) {
