@@ -4,8 +4,8 @@ use barewire_p4::engine::Engine;
 use barewire_p4::ir::{
     Action, ActionCall, ActionId, Deparser, Expr, FieldDef, FieldId, Header, HeaderId, HeaderRef, HeaderType,
     HeaderTypeId, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Param, Parser, ParserOp,
-    ParserState, Pipeline, Program, StateId, Stmt, Table, TableId, TableKind, Transition,
-    TransitionMatch, Width,
+    ParserState, Pipeline, Program, StateId, Stmt, Table, TableId, TableKind, Transition, TransitionMatch,
+    Width,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::slot;

@@ -115,7 +115,7 @@ fn no_daemon_gives_a_hint() {
     let error = ControlConn::connect(dir.file("b.sock")).unwrap_err();
     assert!(error.to_string().starts_with("cannot reach the daemon at "), "{error}");
     assert!(error.hint().unwrap().contains("is the daemon running?"));
-    let long = dir.file(&"x".repeat(120));
+    let long = dir.file("x".repeat(120));
     assert!(matches!(ControlConn::connect(&long), Err(ControlError::BadPath { .. })));
     assert!(matches!(ControlListener::bind(&long), Err(ControlError::BadPath { .. })));
     assert!(matches!(ControlConn::connect(""), Err(ControlError::BadPath { .. })));

@@ -52,7 +52,7 @@ fn compare(python: &str, data: &Path, folder: &Folder, captures: &[PathBuf]) -> 
         .arg(data.join("schema"));
     let mut messages = 0;
     for (index, capture) in captures.iter().enumerate() {
-        let lines = folder.file(&format!("{index}.jsonl"));
+        let lines = folder.file(format!("{index}.jsonl"));
         messages += ours(capture, &lines);
         command.arg(capture).arg(lines);
     }

@@ -3,11 +3,11 @@
 
 use barewire_base::Prng;
 use barewire_p4::ir::{
-    Action, ActionId, BinaryOp, CalcInput, Calculation, CalculationId, Checksum, CounterArray,
-    CounterId, Deparser, Expr, FieldDef, FieldId, FieldRef, HashAlgorithm, HashSource, Header, HeaderId,
-    HeaderRef, HeaderStack, HeaderType, HeaderTypeId, KeyField, KeySource, MatchKind, NextNode, Node, NodeId,
-    Param, Parser, ParserOp, ParserState, Pipeline, Program, RegisterArray, RegisterId, StackId, StateId,
-    Stmt, Table, TableId, TableKind, Transition, TransitionMatch, UnaryOp, Width,
+    Action, ActionId, BinaryOp, CalcInput, Calculation, CalculationId, Checksum, CounterArray, CounterId,
+    Deparser, Expr, FieldDef, FieldId, FieldRef, HashAlgorithm, HashSource, Header, HeaderId, HeaderRef,
+    HeaderStack, HeaderType, HeaderTypeId, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Param,
+    Parser, ParserOp, ParserState, Pipeline, Program, RegisterArray, RegisterId, StackId, StateId, Stmt,
+    Table, TableId, TableKind, Transition, TransitionMatch, UnaryOp, Width,
 };
 use num_bigint::{BigInt, BigUint, Sign};
 

@@ -153,7 +153,12 @@ struct Importer {
 
 impl Importer {
     fn new() -> Importer {
-        Importer { program: Program::empty(), names: names::Names::default(), notes: Vec::new(), state_bytes: 0 }
+        Importer {
+            program: Program::empty(),
+            names: names::Names::default(),
+            notes: Vec::new(),
+            state_bytes: 0,
+        }
     }
 
     fn note(&mut self, at: &Json<'_>, text: impl Into<String>) {

@@ -1,9 +1,9 @@
 //! A program for tests of the control side: a table of each kind, and one of everything else.
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, ActionProfile, CalcInput, Calculation, CounterArray, CounterId,
-    FieldDef, FieldRef, HashAlgorithm, Header, HeaderId, HeaderRef, HeaderType, HeaderTypeId, InitialEntry,
-    KeyField, KeySource, LearnList, MatchKind, MeterArray, MeterId, MeterUnit, Param, ProfileId, Program,
+    Action, ActionCall, ActionId, ActionProfile, CalcInput, Calculation, CounterArray, CounterId, FieldDef,
+    FieldRef, HashAlgorithm, Header, HeaderId, HeaderRef, HeaderType, HeaderTypeId, InitialEntry, KeyField,
+    KeySource, LearnList, MatchKind, MeterArray, MeterId, MeterUnit, Param, ProfileId, Program,
     RegisterArray, Selector, Table, TableActions, TableId, TableKind, ValueSet, Width,
 };
 use barewire_p4::key::MatchParam;
