@@ -691,9 +691,7 @@ int bw_addr_format(const struct bw_addr *addr, char *out, size_t len);
  *
  * @return BW_OK, BW_ERR_INVALID for port 0, BW_ERR_AGAIN, BW_ERR_DAEMON_GONE.
  */
-int bw_listen(struct bw_client *client,
-              uint16_t udp_port,
-              uint64_t token);
+int bw_listen(struct bw_client *client, uint16_t udp_port, uint64_t token);
 
 /**
  * As bw_listen, and waits for the answer. Negative time-outs wait for ever.

@@ -1246,7 +1246,9 @@ int bwv_start_disconnect(struct bwv_context *context, bwv_conn conn);
  *
  * @return BWV_OK, BWV_ERR_STATE before it is ready, BWV_ERR_TIMED_OUT, BWV_ERR_DAEMON_GONE.
  */
-int bwv_disconnect(struct bwv_context *context, bwv_conn conn, int32_t timeout_ms);
+int bwv_disconnect(struct bwv_context *context,
+                   bwv_conn conn,
+                   int32_t timeout_ms);
 
 /**
  * Posts a send request; never waits. What the daemon finds wrong with it is its completion.
