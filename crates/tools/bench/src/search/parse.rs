@@ -142,7 +142,7 @@ mod tests {
             ("los=0.1", "did you mean `loss`?"),
             ("loss", "no key=value"),
             ("loss=x", "`x` of `loss` is not a number"),
-            ("loss=NaN", "no number"),
+            ("loss=NaN", "is not a number"),
             ("loss=1", "less than 1"),
             ("exceed=1", "`exceed`"),
             ("sum=1", "`sum`"),

@@ -399,14 +399,14 @@ mod tests {
     #[test]
     fn what_is_not_done_is_refused_by_name() {
         for (text, part) in [
-            ("p.json --debugger", "--debugger is not done"),
-            ("p.json --packet-in ipc:///x", "--packet-in is not done"),
+            ("p.json --debugger", "--debugger is not supported"),
+            ("p.json --packet-in ipc:///x", "--packet-in is not supported"),
             ("p.json -- --load-modules x.so", "plug-in"),
             ("p.json -- --cpu-port 3", "simple_switch_grpc"),
             ("p.json --thrift-prot 3", "--thrift-port"),
             ("p.json --drop-port 3", "behind --"),
             ("p.json -i eth0", "NUMBER@URI"),
-            ("p.json q.json", "one word too many"),
+            ("p.json q.json", "the program is already given"),
             ("", "no program"),
             ("p.json --thrift-port", "needs a value"),
             ("p.json -- --priority-queues 0", "from 1 to 256"),
