@@ -31,33 +31,33 @@ fn networks(port: &PortSettings) -> Vec<(IpAddr, u8)> {
 /// Declares `[[ports]]` and `[interface]`, which has the keys of a port and some of its own: each key is written once. (`serde(flatten)` would
 /// take unknown keys, and not say where a wrong one stands.)
 macro_rules! port_tables {
-    ({ $($key:ident: $kind:ty,)* } { $($more:ident: $more_kind:ty,)* }) => {
+    (struct $port:ident { $($key:ident: $kind:ty,)* } struct $interface:ident { $($more:ident: $more_kind:ty,)* }) => {
         /// One of `[[ports]]`, as it is written.
         #[derive(Deserialize, Default, PartialEq)]
         #[serde(deny_unknown_fields, default)]
-        pub(crate) struct PortTable {
+        pub(crate) struct $port {
             $($key: $kind,)*
         }
 
         /// `[interface]`: the first port, and what all have in common.
         #[derive(Deserialize, Default)]
         #[serde(deny_unknown_fields, default)]
-        pub(crate) struct InterfaceTable {
+        pub(crate) struct $interface {
             $($key: $kind,)*
             $(pub $more: $more_kind,)*
         }
 
-        impl InterfaceTable {
+        impl $interface {
             /// Takes the keys of the first port out of it.
-            pub(crate) fn port(&mut self) -> PortTable {
-                PortTable { $($key: std::mem::take(&mut self.$key),)* }
+            pub(crate) fn port(&mut self) -> $port {
+                $port { $($key: std::mem::take(&mut self.$key),)* }
             }
         }
     };
 }
 
 port_tables! {
-    {
+    struct PortTable {
         port: Option<String>,
         ipv4: Vec<String>,
         ipv6: Vec<String>,
@@ -67,7 +67,7 @@ port_tables! {
         mtu: Option<u16>,
         vlan: Option<u16>,
     }
-    {
+    struct InterfaceTable {
         neighbours_max: Option<usize>,
         pool_frames: Option<u32>,
         chunk_len: Option<u32>,

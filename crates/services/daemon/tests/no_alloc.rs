@@ -126,7 +126,7 @@ fn a_warm_daemon_allocates_nothing() {
     WATCHED[0].store(0, Ordering::Relaxed);
     assert!(ALLOCATIONS.swap(0, Ordering::Relaxed) >= 1);
 
-    let engines = threads("barewire-daemon");
+    let engines = threads("bw-daemon");
     assert_eq!(engines.len(), 2, "{engines:?}");
     let busy = |tid: u32| cpu_ns(tid);
     let before: u64 = engines.iter().map(|t| busy(*t)).sum();

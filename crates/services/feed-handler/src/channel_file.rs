@@ -348,7 +348,7 @@ mod tests {
             ("feed-type=\"SMBO\"", "feed-type=\"SMBOO\"", "did you mean `SMBO`?"),
             ("feed-type=\"N\"", "feedtype=\"N\"", "`feed-type` is missing; `feedtype` is not known"),
             ("<feed>A</feed>", "<feed>C</feed>", "feed `C`: "),
-            ("<port>19011</port>", "<port>0</port>", "port `0`: a number from 1 to 65535"),
+            ("<port>19011</port>", "<port>0</port>", "port `0`: expected a number from 1 to 65535"),
             ("<port>19011</port>", "<prot>19011</prot>", "unknown element <prot>: did you mean `port`?"),
             ("<port>19011</port>", "", "connection 901IA: <port> is missing"),
             ("<port>19011</port>", "<port>1</port><port>2</port>", "a second <port>"),

@@ -270,7 +270,7 @@ pub fn echo(client: &mut Client) -> u64 {
 /// Daemons of this process with nothing to do, which sleep but for their timers.
 pub fn idles(daemons: &[&Daemon]) {
     // Named for their daemons, whose names begin alike.
-    let engines = threads("barewire-daemon");
+    let engines = threads("bw-daemon");
     assert!(engines.len() >= daemons.len(), "{engines:?}");
     let used = || engines.iter().map(|tid| cpu_ns(*tid)).sum::<u64>();
     let all = || daemons.iter().map(|daemon| counters(daemon)).collect::<Vec<_>>();
@@ -370,5 +370,8 @@ pub fn threads(name: &str) -> Vec<u32> {
     let name = &name[..name.len().min(15)];
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let of = |e: &std::fs::DirEntry| std::fs::read_to_string(e.path().join("comm")).unwrap_or_default();
-    tasks.filter(|e| of(e).trim_end() == name).filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
+    tasks
+        .filter(|e| of(e).trim_end().starts_with(name))
+        .filter_map(|e| e.file_name().to_str()?.parse().ok())
+        .collect()
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 /// The names of the fields of `name` in this source: what TOML may have as keys, as nothing renames them.
 pub fn of(source: &str, name: &str, file: &str) -> BTreeSet<String> {
     let begins = format!("struct {name} {{");
-    let (_, rest) = source.split_once(&begins).unwrap_or_else(|| panic!("{file} has no `{begins}`"));
-    let (body, _) = rest.split_once("\n}").expect("an end");
+    let (before, rest) = source.split_once(&begins).unwrap_or_else(|| panic!("{file} has no `{begins}`"));
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let (body, _) = rest.split_once(&format!("\n{indent}}}")).expect("an end");
     assert!(!body.contains("serde(rename"), "{file}: {name} renames fields, which this does not read");
     let fields: BTreeSet<String> = body
         .lines()

@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(of(0o777), (false, true, false, true));
         assert_eq!(of(0o1777), (false, true, false, true));
         let answer = Answer { shared: true, ..Answer::default() };
-        assert!(answer.place().unwrap_err().0.contains("others"));
+        assert!(answer.place().unwrap_err().0.contains("other users"));
         if fs::metadata("/proc/self").unwrap().uid() == 0 {
             std::os::unix::fs::chown(&folder, Some(12345), None).unwrap();
             assert_eq!(of(0o755), (false, true, false, true));

@@ -469,7 +469,7 @@ mod tests {
             ),
             (
                 "No ED25519 host key is known for 10.0.0.1 and you have requested strict checking.",
-                "not known",
+                "unknown",
                 "by hand",
             ),
             ("u@h: Permission denied (publickey).", "refused", "ssh-copy-id"),
@@ -477,7 +477,7 @@ mod tests {
             ("ssh: connect to host h port 22: Connection refused", "refused", "sshd running"),
             ("ssh: connect to host h port 22: No route to host", "No route", "6 s"),
             ("kex_exchange_identification: Connection closed by remote host", "closed", "MaxStartups"),
-            ("/c: line 1: Bad configuration option: x", "Bad configuration", "mend"),
+            ("/c: line 1: Bad configuration option: x", "Bad configuration", "fix"),
             ("", "said nothing", "ssh -v"),
         ] {
             let (got, advice) = diagnosis("u@h", said, 6);

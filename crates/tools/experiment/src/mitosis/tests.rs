@@ -165,7 +165,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
     let run = |text: &str| read_text(text, &MitosisOptions::default()).unwrap_err().to_string();
     let pass = "[[pass]]\nhost='a'\npath=''\n";
     for (text, said) in [
-        (format!("{pass}cmd='awk {{print}}'\n"), ":4:10: cmd: a brace"),
+        (format!("{pass}cmd='awk {{print}}'\n"), ":4:10: cmd: write a literal brace"),
         (
             format!("{pass}cnd='x'\n"),
             ":4:1: file: unknown field `cnd`, expected one of `host`, `path`, `cmd`, `local`, `order`, `loop`: did you mean `cmd`?",

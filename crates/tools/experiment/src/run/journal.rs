@@ -363,7 +363,7 @@ mod tests {
         assert_eq!((&is.rows, is.spread_ns, &is.failures), (&was.rows, was.spread_ns, &was.failures));
         earlier.is_taken().unwrap();
         let why = Earlier::read(folder.path(), &plan, "ssh").unwrap_err();
-        assert!(why.contains("resumed already"), "{why}");
+        assert!(why.contains("already resumed"), "{why}");
         let why = Earlier::read(Path::new("/no/such"), &plan, "ssh").unwrap_err();
         assert!(why.contains("/no/such"), "{why}");
     }
