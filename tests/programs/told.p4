@@ -1,121 +1,86 @@
-// What only the packet tells: bits that are written, cases of a selection, elements of arrays, how often a table is
-// applied; and a register of structs.
+// Tells the controller of every source that it does not know, and sends packets by their destination: out of a port, which may be the
+// controller's, or to a multicast group. Copies leave with another EtherType; nothing else of egress depends on where they go.
 #include <core.p4>
 #include <v1model.p4>
 
-header eth_t {
-    bit<48> dst;
-    bit<48> src;
-    bit<16> type;
+header ethernet_t {
+    bit<48> dst_addr;
+    bit<48> src_addr;
+    bit<16> ether_type;
 }
 
-header work_t {
-    bit<8> rounds;
-    bit<8> at;
-    bit<8> key;
-    bit<8> sum;
-    bit<16> bits;
-    bit<8> want;
-    bit<8> taken;
-    bit<8>[4] row;
+struct learned_t {
+    bit<48> address;
+    bit<9>  port;
 }
 
-struct cell_t {
-    bit<8> last;
-    int<8> change;
-    bool seen;
-}
+struct metadata_t { }
 
 struct headers_t {
-    eth_t eth;
-    work_t work;
+    ethernet_t ethernet;
 }
 
-struct meta_t {}
-
-parser ParserImpl(packet_in p, out headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
+parser TheParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     state start {
-        p.extract(hdr.eth);
-        p.extract(hdr.work);
-        transition select(hdr.work.key) {
-            hdr.work.want: wanted;
-            hdr.work.at + 1: next;
-            default: accept;
-        }
-    }
-    state wanted {
-        hdr.work.taken = 1;
-        transition accept;
-    }
-    state next {
-        hdr.work.taken = 2;
+        packet.extract(hdr.ethernet);
         transition accept;
     }
 }
 
-control VerifyImpl(inout headers_t hdr, inout meta_t meta) {
-    apply {}
+control Verify(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
 }
 
-control IngressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
-    register<cell_t>(4) cells;
-    action add(bit<8> n) {
-        hdr.work.sum = hdr.work.sum + n;
+control TheIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    counter(8, CounterType.packets) seen;
+
+    action learn() {
+        digest<learned_t>(1, { hdr.ethernet.src_addr, standard.ingress_port });
     }
-    action leave() {
-        hdr.work.sum = 0xff;
-        exit;
+    action forward(bit<9> port) {
+        standard.egress_spec = port;
     }
-    table steps {
-        key = {
-            hdr.work.key: exact;
-        }
-        actions = {
-            add;
-            leave;
-            NoAction;
-        }
-        default_action = NoAction;
-        const entries = {
-            1: add(1);
-            2: add(0x10);
-            3: add(3);
-            9: leave();
-        }
+    action flood(bit<16> group) {
+        standard.mcast_grp = group;
+    }
+    action drop() {
+        mark_to_drop(standard);
+    }
+    table sources {
+        key = { hdr.ethernet.src_addr: exact; }
+        actions = { NoAction; learn; }
+        default_action = learn();
+        size = 64;
+    }
+    table hosts {
+        key = { hdr.ethernet.dst_addr: exact; }
+        actions = { forward; flood; drop; }
+        default_action = drop();
+        size = 64;
     }
     apply {
-        sm.egress_spec = 1;
-        hdr.work.bits[hdr.work.at +: 4] = 0xf;
-        hdr.work.row[hdr.work.at] = hdr.work.row[hdr.work.key];
-        cell_t cell;
-        cells.read(cell, (bit<32>) hdr.work.at);
-        if (cell.seen) {
-            hdr.eth.src[7:0] = (bit<8>) cell.change;
-        }
-        cells.write((bit<32>) hdr.work.at, {hdr.work.key, (int<8>) hdr.work.key - (int<8>) cell.last, true});
-        for (bit<8> i = 0; i < hdr.work.rounds; i = i + 1) {
-            if (!steps.apply().hit) {
-                break;
-            }
-            hdr.work.key = hdr.work.key + 1;
-        }
-        hdr.eth.type = 0x88b5;
+        seen.count((bit<32>) standard.ingress_port);
+        sources.apply();
+        hosts.apply();
     }
 }
 
-control EgressImpl(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t sm) {
-    apply {}
-}
-
-control UpdateImpl(inout headers_t hdr, inout meta_t meta) {
-    apply {}
-}
-
-control DeparserImpl(packet_out p, in headers_t hdr) {
+control TheEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     apply {
-        p.emit(hdr.eth);
-        p.emit(hdr.work);
+        if (standard.instance_type == 5) {
+            hdr.ethernet.ether_type = 0x88b6;
+        }
     }
 }
 
-V1Switch(ParserImpl(), VerifyImpl(), IngressImpl(), EgressImpl(), UpdateImpl(), DeparserImpl()) main;
+control Compute(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control TheDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.ethernet);
+    }
+}
+
+V1Switch(TheParser(), Verify(), TheIngress(), TheEgress(), Compute(), TheDeparser()) main;

@@ -9,7 +9,7 @@ fn what_the_packet_tells_fares_as_in_the_interpreter() {
     if !may_load() {
         return;
     }
-    let program = from_source(include_str!("../../../../../tests/programs/told.p4"));
+    let program = from_source(include_str!("../../../../../tests/programs/packet_tells.p4"));
     let seed = 11;
     let mut prng = Prng::new(seed);
     let mut sides = both(&program, &at(false));
