@@ -199,9 +199,12 @@ fn what_the_kernel_hands_over_at_tc_comes_up_once() {
         let server = hosts.start(CLONED, true);
         let switch = server.switch();
         let destination = mac_of(&hosts.hosts[1]);
-        add(switch, "hosts", vec![exact(destination)], 0, "cloned", &[2]);
+        // Nothing but clones arrives, and user space makes them, as their session is more than a port; the second host counts what comes.
+        add(switch, "hosts", vec![exact(destination)], 0, "cloned", &[511]);
+        switch.mc_set_group(7, &[(2, 0)]).expect("a group");
+        let group = MirrorSession { multicast_group: Some(7), ..MirrorSession::default() };
+        switch.set_mirror(5, group).expect("a session");
         let sent = 20;
-        // Each is one to clone, so each is for user space; the second host counts what comes.
         let (tell, ready) = mpsc::channel();
         std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {
