@@ -119,13 +119,13 @@ impl Importer {
                     Some(max) => max.count("max_length", MAX_VARBIT_BITS / 8)?,
                     None => DEFAULT_BYTES,
                 };
-                let bits = (u64::from(bytes) * 8).saturating_sub(fixed);
-                if bits == 0 {
+                // None may be left: `varbit<0>` is a type, too.
+                let Some(bits) = (u64::from(bytes) * 8).checked_sub(fixed) else {
                     return Fault::value(
                         item,
-                        format!("max_length {bytes} leaves nothing for the varbit field"),
+                        format!("max_length {bytes} is less than the other fields take"),
                     );
-                }
+                };
                 ty.fields[at].width = Width::Varbit(bits as u32);
             }
             self.names.header_types.add(item.need("name")?, name, id)?;
