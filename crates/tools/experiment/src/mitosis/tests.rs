@@ -197,7 +197,7 @@ fn mistakes_are_shown_with_their_place_and_the_right_word() {
     let got = template(&TEMPLATE.replace("8888", "[1, 2]"), &hosts());
     assert!(got.contains("only one list can be swept"), "{got}");
     let got = template(TEMPLATE, &MitosisOptions::default());
-    assert!(got.contains(":8:8: role \"server\": no hosts play it"), "{got}");
+    assert!(got.contains(":8:8: role \"server\": no hosts are assigned to it"), "{got}");
     let mut options = hosts();
     options.roles.insert("clint".into(), vec![]);
     assert!(template(TEMPLATE, &options).contains("did you mean `client`"));
