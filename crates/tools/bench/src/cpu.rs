@@ -1,9 +1,9 @@
 //! What a run costs besides time: the CPU of both ends.
 //!
-//! Two ways to it. A [`CpuMeter`] knows which thread and which process works for which end: messages and connections, from just before the
+//! Two ways to it. A `CpuMeter` knows which thread and which process works for which end: messages and connections, from just before the
 //! first request to just after the last response. A [`Charge`] counts this process with all that it started: every
 //! [`Workload`](crate::run::Workload), between the times at which that says that it begins and ends, or else for the whole run with what sets it
-//! up. [`per_op`] makes the same figures of both.
+//! up. `per_op` makes the same figures of both.
 
 use crate::messages::driver::{self, DriverError, RunResult};
 use crate::messages::{MsgWorkload, RequestResponse};

@@ -373,7 +373,7 @@ pub struct Run {
 pub struct Row {
     /// Who and what.
     pub subject: Subject,
-    /// What is measured: its own measures, and [`PER_OP`].
+    /// What is measured: its own measures, and `PER_OP`.
     pub measures: Vec<Measure>,
     /// What came out, for each measure, over all runs.
     pub values: Vec<Value>,
