@@ -183,43 +183,55 @@ impl Gen<'_> {
     /// The request for a clone of what leaves egress, if there is one, with what the clone begins with.
     pub fn keep_clone(&mut self) -> Made {
         let Some(shape) = self.clones_of_egress() else { return Ok(()) };
-        let (asked, fields) = (self.slot(slot::CLONE), self.slot(slot::CLONE_FIELDS));
-        let (over, ready, head) = (self.asm.label(), self.asm.label(), shape.word(recirculate::HEAD));
-        self.asm.load(Size::D, Reg::R0, VECTOR, asked);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
-        self.asm.add_imm(Reg::R0, -1);
-        self.asm.load(Size::D, Reg::R1, VECTOR, fields);
-        self.asm.alu_imm(Alu::Lsh, Reg::R1, SESSION_BITS);
-        self.asm.alu(Alu::Or, Reg::R0, Reg::R1);
-        self.asm.store(Size::W, VECTOR, head, Reg::R0);
-        self.asm.store_imm(Size::W, VECTOR, head + 4, Kind::CloneOfEgress.number() as i32);
-        for list in self.lists_of_egress().into_iter().filter(|list| list.is_some()) {
-            let other = self.asm.label();
-            self.asm.load(Size::D, Reg::R0, VECTOR, fields);
-            let number = list.map_or(0, |list| list.0 as i32 + 1);
-            self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, number, other);
-            self.put_kept(shape, list)?;
-            self.asm.jump(ready);
-            self.asm.place(other);
-        }
-        self.asm.place(ready);
+        let over = self.keep_request(shape, self.lists_of_egress())?;
+        self.asm.store_imm(
+            Size::W,
+            VECTOR,
+            shape.word(recirculate::HEAD) + 4,
+            Kind::CloneOfEgress.number() as i32,
+        );
         for (word, kept) in self.kept_headers(shape.headers.unwrap_or(0)) {
             self.asm.load(Size::D, Reg::R0, VECTOR, word);
             self.asm.store(Size::D, VECTOR, kept, Reg::R0);
         }
-        self.asm.store_imm(Size::D, VECTOR, asked, 0);
-        self.asm.store_imm(Size::D, VECTOR, fields, 0);
+        for answered in [slot::CLONE, slot::CLONE_FIELDS] {
+            let at = self.slot(answered);
+            self.asm.store_imm(Size::D, VECTOR, at, 0);
+        }
         self.asm.store_imm(Size::D, VECTOR, shape.word(recirculate::PENDING), 1);
         self.asm.place(over);
         Ok(())
     }
 
-    /// The packet has left, or was dropped: on to its clone, if there is to be one. Loses r1.
-    pub fn jump_if_pending(&mut self, to: Label) {
-        if let Some(shape) = self.clones_of_egress() {
-            self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::PENDING));
-            self.asm.jump_nonzero(Reg::R1, to);
+    /// Where a packet's clone is made, once the packet has left or was dropped.
+    fn for_clone(&mut self) -> Label {
+        match self.sent {
+            Some(sent) => sent,
+            None => *self.sent.insert(self.asm.label()),
         }
+    }
+
+    /// If there is to be a clone, the packet leaves as a copy: `send` sends it (tests go on without), and what is left becomes the clone.
+    /// Otherwise on behind this. Loses r1.
+    pub fn send_copy_if_pending(&mut self, send: impl FnOnce(&mut Self)) {
+        let Some(shape) = self.clones_of_egress() else { return };
+        let (alone, sent) = (self.asm.label(), self.for_clone());
+        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::PENDING));
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, alone);
+        self.asm.map_value(Reg::R1, fixed::CONFIG as i32, 0);
+        self.asm.load(Size::D, Reg::R1, Reg::R1, config::FIXED_NOW_US as i16);
+        self.asm.jump_nonzero(Reg::R1, sent);
+        send(self);
+        self.asm.jump(sent);
+        self.asm.place(alone);
+    }
+
+    /// The packet was dropped: on to its clone, if there is to be one. Loses r1.
+    pub fn clone_if_pending(&mut self) {
+        let Some(shape) = self.clones_of_egress() else { return };
+        let sent = self.for_clone();
+        self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::PENDING));
+        self.asm.jump_nonzero(Reg::R1, sent);
     }
 
     /// The program calls itself for the clone.
@@ -334,21 +346,19 @@ impl Gen<'_> {
         Ok(())
     }
 
-    /// The clone that was asked for, if any.
-    pub fn make_clone(&mut self) -> Made {
-        let Some((shape, _)) = self.clones() else { return Ok(()) };
+    /// The clone that was asked for goes into the context: its session, its list and the fields of that list, which is one of `lists`. The
+    /// label is for its caller to place: where it goes on if none was asked for. Loses r0 and r1.
+    fn keep_request(&mut self, shape: AgainShape, lists: Vec<Option<FieldListId>>) -> Result<Label, Reason> {
         let (asked, fields) = (self.slot(slot::CLONE), self.slot(slot::CLONE_FIELDS));
-        let (over, ready) = (self.asm.label(), self.asm.label());
-        let (head, cloned) = (shape.word(recirculate::HEAD), shape.word(recirculate::CLONED));
+        let (none, ready) = (self.asm.label(), self.asm.label());
         self.asm.load(Size::D, Reg::R0, VECTOR, asked);
-        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, over);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, none);
         self.asm.add_imm(Reg::R0, -1);
         self.asm.load(Size::D, Reg::R1, VECTOR, fields);
         self.asm.alu_imm(Alu::Lsh, Reg::R1, SESSION_BITS);
         self.asm.alu(Alu::Or, Reg::R0, Reg::R1);
-        self.asm.store(Size::W, VECTOR, head, Reg::R0);
-        self.asm.store_imm(Size::D, VECTOR, cloned, 1);
-        for list in self.clone_lists().into_iter().filter(|list| list.is_some()) {
+        self.asm.store(Size::W, VECTOR, shape.word(recirculate::HEAD), Reg::R0);
+        for list in lists.into_iter().filter(|list| list.is_some()) {
             let other = self.asm.label();
             self.asm.load(Size::D, Reg::R0, VECTOR, fields);
             let number = list.map_or(0, |list| list.0 as i32 + 1);
@@ -358,6 +368,15 @@ impl Gen<'_> {
             self.asm.place(other);
         }
         self.asm.place(ready);
+        Ok(none)
+    }
+
+    /// The clone that was asked for, if any.
+    pub fn make_clone(&mut self) -> Made {
+        let Some((shape, _)) = self.clones() else { return Ok(()) };
+        let (head, cloned) = (shape.word(recirculate::HEAD), shape.word(recirculate::CLONED));
+        let over = self.keep_request(shape, self.clone_lists())?;
+        self.asm.store_imm(Size::D, VECTOR, cloned, 1);
         for word in 0..shape.words.min(MAX_CLONE_KEPT) {
             self.asm.load(Size::D, Reg::R1, VECTOR, shape.word(recirculate::KEPT + word));
             self.asm.store(Size::D, CTX, helper::skb::CB + 8 * word as i16, Reg::R1);

@@ -50,24 +50,17 @@ impl Gen<'_> {
         self.asm.add_imm(Reg::R2, -1);
         self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, TEMP2, other);
         self.say(verdict::CONTROLLER, TEMP2);
-        if self.clones_of_egress().is_some() {
-            // What stands before a packet for the controller cannot be taken away again. So a copy comes in again, and gets it there.
-            let (copy, alone) = (self.asm.label(), self.asm.label());
-            self.jump_if_pending(copy);
-            self.asm.jump(alone);
-            self.asm.place(copy);
-            let sent = self.sent_as_copy();
-            self.asm.load(Size::W, Reg::R8, CTX, helper::skb::MARK);
-            self.asm.mov_imm(Reg::R1, CONTROLLER_MARK as i32);
-            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
-            self.asm.mov(Reg::R1, CTX);
-            self.asm.load(Size::W, Reg::R2, CTX, helper::skb::IFINDEX);
-            self.asm.mov_imm(Reg::R3, helper::skb::F_INGRESS);
-            self.asm.call(helper::CLONE_REDIRECT);
-            self.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R8);
-            self.asm.jump(sent);
-            self.asm.place(alone);
-        }
+        // What stands before a packet for the controller cannot be taken away again. So a copy comes in again, and gets it there.
+        self.send_copy_if_pending(|code| {
+            code.asm.load(Size::W, Reg::R8, CTX, helper::skb::MARK);
+            code.asm.mov_imm(Reg::R1, CONTROLLER_MARK as i32);
+            code.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R1);
+            code.asm.mov(Reg::R1, CTX);
+            code.asm.load(Size::W, Reg::R2, CTX, helper::skb::IFINDEX);
+            code.asm.mov_imm(Reg::R3, helper::skb::F_INGRESS);
+            code.asm.call(helper::CLONE_REDIRECT);
+            code.asm.store(Size::W, CTX, helper::skb::MARK, Reg::R8);
+        });
         self.tell_controller();
         self.asm.place(other);
         let no_port = self.dropped(drop_reason::NO_PORT);
@@ -94,19 +87,12 @@ impl Gen<'_> {
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R8, 0, no_port);
         self.asm.load(Size::W, Reg::R7, Reg::R0, targets::PEER as i16);
         self.account(0);
-        if self.clones_of_egress().is_some() {
-            let (copy, alone) = (self.asm.label(), self.asm.label());
-            self.jump_if_pending(copy);
-            self.asm.jump(alone);
-            self.asm.place(copy);
-            let sent = self.sent_as_copy();
-            self.asm.mov(Reg::R1, CTX);
-            self.asm.mov(Reg::R2, Reg::R8);
-            self.asm.mov_imm(Reg::R3, 0);
-            self.asm.call(helper::CLONE_REDIRECT);
-            self.asm.jump(sent);
-            self.asm.place(alone);
-        }
+        self.send_copy_if_pending(|code| {
+            code.asm.mov(Reg::R1, CTX);
+            code.asm.mov(Reg::R2, Reg::R8);
+            code.asm.mov_imm(Reg::R3, 0);
+            code.asm.call(helper::CLONE_REDIRECT);
+        });
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R7, 0, out);
         // Straight to the other end only what that takes as if it had come by wire: for one host, of the same EtherType, with its
         // headers where they were.
@@ -134,18 +120,6 @@ impl Gen<'_> {
         self.asm.exit();
         self.asm.place(out);
         self.redirect(Reg::R8, 0);
-    }
-
-    /// Where it goes on when a packet that has a clone was sent as a copy; tests go there without. Loses r1.
-    fn sent_as_copy(&mut self) -> Label {
-        let sent = match self.sent {
-            Some(sent) => sent,
-            None => *self.sent.insert(self.asm.label()),
-        };
-        self.asm.map_value(Reg::R1, fixed::CONFIG as i32, 0);
-        self.asm.load(Size::D, Reg::R1, Reg::R1, config::FIXED_NOW_US as i16);
-        self.asm.jump_nonzero(Reg::R1, sent);
-        sent
     }
 
     /// A copy that came in again for the controller. Loses r1 to r5.
@@ -265,13 +239,7 @@ impl Gen<'_> {
                 self.asm.store_imm(Size::D, VECTOR, result + 8, reason as i32);
             }
             self.account(2 + reason as u32);
-            if self.clones_of_egress().is_some() {
-                let sent = match self.sent {
-                    Some(sent) => sent,
-                    None => *self.sent.insert(self.asm.label()),
-                };
-                self.jump_if_pending(sent);
-            }
+            self.clone_if_pending();
             let verdict = if self.is_tc() { helper::skb::SHOT } else { helper::xdp::DROP };
             self.asm.mov_imm(Reg::R0, verdict);
             self.asm.exit();
