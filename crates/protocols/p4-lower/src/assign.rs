@@ -181,10 +181,7 @@ impl Lower<'_> {
     /// Whether a value has a truth value in it that may ask for validity.
     fn asks_validity(val: &Val) -> bool {
         match val {
-            Val::Num(expr) | Val::Truth(expr) => {
-                let text = format!("{expr:?}");
-                text.contains("Valid(") || text.contains("Equal(")
-            }
+            Val::Num(expr) | Val::Truth(expr) => expr.asks_headers(),
             Val::Parts(parts) | Val::HeaderParts(parts) => parts.iter().any(Self::asks_validity),
             Val::Slice { base, .. } => Self::asks_validity(base),
             Val::Bits { base, low, .. } => Self::asks_validity(base) || Self::asks_validity(&low.0),

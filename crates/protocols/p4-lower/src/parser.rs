@@ -193,22 +193,24 @@ impl<'a> Lower<'a> {
         if self.acts(expr) {
             return true;
         }
-        // What does nothing is evaluated to see what it comes to; what that needs is taken back.
-        let before = self.code.len();
-        let value = self.value(expr);
-        let emitted = self.code.len() != before;
-        self.code.truncate(before);
-        match value {
-            Ok((val, _)) => emitted || !Self::is_known(&val),
-            Err(_) => false,
+        match self.tried(expr) {
+            (Ok((val, _)), takes_code) => takes_code || !Self::is_known(&val),
+            (Err(_), _) => false,
         }
     }
 
     fn is_signed(&mut self, expr: &'a ast::Expr) -> bool {
+        let (value, _) = self.tried(expr);
+        value.is_ok_and(|(_, ty)| self.scalar(ty).is_some_and(|shape| shape.signed))
+    }
+
+    /// What an expression that does nothing comes to, and whether that takes code; the code is taken back.
+    pub(crate) fn tried(&mut self, expr: &'a ast::Expr) -> (Result<(Val, TypeId)>, bool) {
         let before = self.code.len();
-        let ty = self.value(expr).map(|(_, ty)| ty);
+        let value = self.value(expr);
+        let takes_code = self.code.len() != before;
         self.code.truncate(before);
-        ty.is_ok_and(|ty| self.scalar(ty).is_some_and(|shape| shape.signed))
+        (value, takes_code)
     }
 
     fn is_known(val: &Val) -> bool {
@@ -246,31 +248,29 @@ impl<'a> Lower<'a> {
                 self.equal((subject, *ty), (&val, *ty), expr.span)
             }
             (KeysetKind::Mask(value, mask), [(subject, ty)]) => {
-                let values = self.in_order(&[value, mask])?;
+                let [value, mask] = self.both_numbers([value, mask], *ty, set.span)?;
                 let subject = self.num(subject, set.span)?;
-                let mut masked = Vec::new();
-                for (val, from) in values {
-                    let val = self.cast(val, from, *ty, set.span)?;
-                    masked.push(self.num(&val, set.span)?);
-                }
-                let [value, mask] = &masked[..] else { return refuse(set.span, "a mask of two parts") };
-                let side = |number: &Expr| binary(Op::BitAnd, number.clone(), mask.clone());
-                Ok(binary(Op::Eq, side(&subject), side(value)))
+                let side = |number: Expr| binary(Op::BitAnd, number, mask.clone());
+                Ok(binary(Op::Eq, side(subject), side(value)))
             }
             (KeysetKind::Range(low, high), [(subject, ty)]) => {
-                let values = self.in_order(&[low, high])?;
+                let [low, high] = self.both_numbers([low, high], *ty, set.span)?;
                 let subject = self.num(subject, set.span)?;
-                let mut ends = Vec::new();
-                for (val, from) in values {
-                    let val = self.cast(val, from, *ty, set.span)?;
-                    ends.push(self.num(&val, set.span)?);
-                }
-                let [low, high] = &ends[..] else { return refuse(set.span, "a range of two ends") };
-                let above = binary(Op::Le, low.clone(), subject.clone());
-                Ok(and(above, binary(Op::Le, subject, high.clone())))
+                let above = binary(Op::Le, low, subject.clone());
+                Ok(and(above, binary(Op::Le, subject, high)))
             }
             _ => refuse(set.span, "a case that does not fit what is selected on"),
         }
+    }
+
+    /// The two parts of a mask or a range, as numbers of the type that is selected on.
+    fn both_numbers(&mut self, parts: [&'a ast::Expr; 2], ty: TypeId, span: Span) -> Result<[Expr; 2]> {
+        let mut numbers = Vec::new();
+        for (val, from) in self.in_order(&parts)? {
+            let val = self.cast(val, from, ty, span)?;
+            numbers.push(self.num(&val, span)?);
+        }
+        numbers.try_into().or_else(|_| refuse(span, "a mask or a range of two parts"))
     }
 
     fn alternatives(&mut self, set: &'a Keyset, ty: TypeId, out: &mut Vec<Part>) -> Result<()> {

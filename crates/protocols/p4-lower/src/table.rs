@@ -169,11 +169,13 @@ impl<'a> Lower<'a> {
             }
             // Only what is computed the same way for every packet may stand in a key as it is, and what no key behind it changes.
             let changed = info.keys[at + 1..].iter().any(|later| self.acts(&later.element.expr));
-            let before = self.code.len();
-            let val = if self.acts(&element.expr) { Val::Nothing } else { self.value(&element.expr)?.0 };
-            let acted = self.code.len() != before;
-            self.code.truncate(before);
-            let source = match (val, acted || changed) {
+            let (val, takes_code) = if self.acts(&element.expr) {
+                (Val::Nothing, false)
+            } else {
+                let (value, takes_code) = self.tried(&element.expr);
+                (value?.0, takes_code)
+            };
+            let source = match (val, takes_code || changed) {
                 (Val::Field(field), false) if field.fixed().is_some() => KeySource::Field(field),
                 (Val::Truth(Expr::Valid(header)), false)
                     if kind != MatchKind::Lpm && kind != MatchKind::Range =>

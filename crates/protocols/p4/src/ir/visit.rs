@@ -87,6 +87,40 @@ impl Expr {
     }
 }
 
+impl Expr {
+    /// Whether the expression asks of whole headers: for validity, or whether two are equal.
+    pub fn asks_headers(&self) -> bool {
+        match self {
+            Expr::Valid(_)
+            | Expr::UnionValid(_)
+            | Expr::HeadersEqual(..)
+            | Expr::UnionsEqual(..)
+            | Expr::StacksEqual(..)
+            | Expr::UnionStacksEqual(..) => true,
+            Expr::Field(field) => match &field.header {
+                HeaderRef::StackElement(_, index) | HeaderRef::UnionStackElement(_, index, _) => {
+                    index.asks_headers()
+                }
+                _ => false,
+            },
+            Expr::Unary(_, value) | Expr::Wrap { value, .. } | Expr::Saturate { value, .. } => {
+                value.asks_headers()
+            }
+            Expr::Binary(_, left, right) => left.asks_headers() || right.asks_headers(),
+            Expr::Select(condition, then, otherwise) => {
+                condition.asks_headers() || then.asks_headers() || otherwise.asks_headers()
+            }
+            Expr::Register { index, .. } => index.asks_headers(),
+            Expr::Int(_)
+            | Expr::Bool(_)
+            | Expr::Param(_)
+            | Expr::LastIndex(_)
+            | Expr::StackSize(_)
+            | Expr::Lookahead { .. } => false,
+        }
+    }
+}
+
 impl CalcInput {
     /// Call `each` with every field the input reads (a whole header's fields are not listed).
     pub fn fields_read(&self, each: &mut dyn FnMut(&FieldRef)) {
