@@ -12,7 +12,6 @@ use futures::{PORT, at, both, both_at, number_of, numbered, run};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What holds for any two clients.
 macro_rules! cases {
     ($($name:ident $geometry:expr;)*) => {$(
         #[test]
@@ -26,17 +25,7 @@ macro_rules! cases {
     )*};
 }
 
-cases! {
-    messages_go_both_ways_and_a_close_is_an_end None;
-    a_flow_in_many_tasks_loses_and_repeats_nothing_though_receives_are_dropped None;
-    a_connect_that_fails_or_is_dropped_leaves_nothing None;
-    names_are_looked_up None;
-    a_byte_stream_carries_bytes_and_both_ends None;
-    a_sink_waits_for_room Some(futures::small());
-    calls_are_answered_refused_late_and_cancelled None;
-    cancellations_are_heard_though_every_place_is_taken None;
-    everything_sent_arrives_before_a_close_is_done None;
-}
+futures::of_any_two_clients!(cases);
 
 async fn attach(daemon: &Daemon, name: &str) -> AsyncClient {
     attach_with(daemon, name, None).await

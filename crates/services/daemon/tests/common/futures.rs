@@ -18,6 +18,24 @@ pub const PORT: u16 = 888;
 /// Time-outs that no test sees the end of.
 pub const LONGER: Duration = PATIENCE.saturating_mul(2);
 
+/// The cases of this file, for a macro that makes a test of each: what holds for any two clients, and the memory that the first one has.
+macro_rules! of_any_two_clients {
+    ($cases:ident) => {
+        $cases! {
+            messages_go_both_ways_and_a_close_is_an_end None;
+            a_flow_in_many_tasks_loses_and_repeats_nothing_though_receives_are_dropped None;
+            a_connect_that_fails_or_is_dropped_leaves_nothing None;
+            names_are_looked_up None;
+            a_byte_stream_carries_bytes_and_both_ends None;
+            a_sink_waits_for_room Some(futures::small());
+            calls_are_answered_refused_late_and_cancelled None;
+            cancellations_are_heard_though_every_place_is_taken None;
+            everything_sent_arrives_before_a_close_is_done None;
+        }
+    };
+}
+pub(crate) use of_any_two_clients;
+
 /// A channel of a megabyte each way.
 pub fn small() -> Geometry {
     Geometry { send_bytes: 1 << 20, recv_bytes: 1 << 20, ..Geometry::default() }
