@@ -175,7 +175,8 @@ impl Application {
             while self.send() {}
             self.client.flush();
             let is_there = self.detached == self.reattached && self.flow.is_some();
-            if is_there && goes_at.next_if(|at| self.next >= *at).is_some() {
+            // The answer has to come over the first daemon: one that is still under way would go with it.
+            if is_there && self.held.is_some() && goes_at.next_if(|at| self.next >= *at).is_some() {
                 goes();
                 let before = self.detached;
                 while self.detached == before || self.to_come != (0, 0) {
