@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of the switch's kernel engine under an older kernel, Debian's own, in QEMU: run.sh TARGET [TEST...]
 # The verifier, the hooks and the maps of another kernel than this machine's decide. Needs what `make peers` installs, iproute2 and
-# ethtool; KERNEL=FILE.deb takes another kernel package. Emulated, so slow: from five minutes for some tests to an hour for all.
+# ethtool; KERNEL=FILE.deb takes another kernel package, KERNEL=bzImage a kernel with sch_ingress, cls_bpf, veth, devtmpfs and gzip built
+# in (an upstream one: x86_64_defconfig with these and BPF). Emulated, so slow: from five minutes for some tests to an hour for all.
 # With `../shared/data`, its programs are judged, too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -24,11 +25,17 @@ if [ -z "${KERNEL:-}" ]; then
     (cd "$work" && apt-get download -qq "$package" 2> /dev/null)
     KERNEL=$(echo "$work"/linux-image-*.deb)
 fi
-dpkg-deb -x "$KERNEL" "$work/kernel"
-modules=$(echo "$work"/kernel/lib/modules/*/kernel)
+case $KERNEL in
+    *.deb)
+        dpkg-deb -x "$KERNEL" "$work/kernel"
+        modules=$(echo "$work"/kernel/lib/modules/*/kernel)
+        KERNEL=$(echo "$work"/kernel/boot/vmlinuz-*)
+        ;;
+    *) modules= ;;
+esac
 root=$work/root
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,run,modules,tests,lib/x86_64-linux-gnu,lib64}
-for module in net/sched/sch_ingress net/sched/cls_bpf drivers/net/veth; do
+for module in ${modules:+net/sched/sch_ingress net/sched/cls_bpf drivers/net/veth}; do
     # Later Debian packages compress them.
     for file in "$modules/$module".ko*; do
         case $file in *.xz) xz -dc "$file" > "$root/modules/${module##*/}.ko" ;; *) cp "$file" "$root/modules/" ;; esac
@@ -88,7 +95,7 @@ INIT
 chmod 755 "$root/init"
 (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) > "$work/initrd.gz"
 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 4096 -display none -serial stdio -monitor none -no-reboot -nic none \
-    -kernel "$work"/kernel/boot/vmlinuz-* -initrd "$work/initrd.gz" -append "console=ttyS0 panic=-1 quiet mitigations=off" \
-    < /dev/null | tr -d '\r' | tee "$work/said"
+    -kernel "$KERNEL" -initrd "$work/initrd.gz" -append "console=ttyS0 panic=-1 quiet mitigations=off" \
+    < /dev/null | stdbuf -oL tr -d '\r' | tee "$work/said"
 # Each of them ended, and none failed.
 grep -q '^=END' "$work/said" && [ "$(grep -c '^test result: ok' "$work/said")" = "${#binaries[@]}" ]

@@ -120,6 +120,7 @@ fn written(value: f64, kind: Kind, decimals: usize) -> String {
 pub fn check(tree: &Tree, age: &dyn Fn(&str) -> Age) -> Checked {
     let mut checked = Checked::default();
     dirty_records(tree, &mut checked.findings);
+    void_records(tree, &mut checked.findings);
     let folders = FOLDERS.iter().flat_map(|folder| tree.below(folder)).filter(|f| f.path.ends_with(".md"));
     let folders = folders.filter(|f| !f.text.lines().take(5).any(|line| line.starts_with(GENERATED)));
     for file in DOCUMENTS.iter().filter_map(|name| tree.file(name)).chain(folders) {
@@ -171,6 +172,34 @@ fn dirty_records(tree: &Tree, findings: &mut Vec<Finding>) {
     }
     for (entry, _) in listed.iter().zip(seen).filter(|(_, seen)| !seen) {
         find(DIRTY, 0, format!("`{entry}` names no folder with a record of a dirty tree, or no reason"));
+    }
+}
+
+/// How the text beside a record says that it has no void row.
+const NONE_VOID: [&str; 3] = ["no row is void", "none void", "no void row"];
+
+/// Records whose text says that no row is void, while one is.
+fn void_records(tree: &Tree, findings: &mut Vec<Finding>) {
+    let runs = RUNS.trim_end_matches('/');
+    for readme in tree.below(runs).filter(|f| f.path.ends_with("/README.md")) {
+        let says = |line: &str| NONE_VOID.iter().any(|words| line.to_lowercase().contains(words));
+        let Some(line) = readme.text.lines().position(says) else { continue };
+        let folder = readme.path.trim_end_matches("/README.md");
+        let files = tree.below(folder).filter(|f| f.path.ends_with(".json") || f.path.ends_with(".jsonl"));
+        let void = |path: &str| {
+            let rows = record::rows(tree, path).unwrap_or_default();
+            rows.iter().filter(|row| record::word(row, "void").is_some_and(|why| why != "false")).count()
+        };
+        let count: usize = files.map(|file| void(&file.path)).sum();
+        if count > 0 {
+            findings.push(Finding {
+                file: readme.path.clone(),
+                line: line + 1,
+                rule: "void-record",
+                reason: format!("says that no row is void, and {count} are"),
+                hint: "say which rows are void, and why",
+            });
+        }
     }
 }
 

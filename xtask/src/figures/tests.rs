@@ -185,3 +185,17 @@ fn wrong_numbers_are_written_as_recorded() {
     assert_eq!(checked(wanted).findings.len(), 1);
     assert_eq!(edited("docs/a.md", readme, &found.edits), readme);
 }
+
+#[test]
+fn a_record_that_hides_its_void_rows() {
+    let rows = r#"{"row":{"system":"a","void":null}}
+{"row":{"system":"b","void":"the generator was late"}}"#;
+    let findings = |readme: &str| {
+        let files = [("benches/runs/other/README.md", readme), ("benches/runs/other/sub/rows.jsonl", rows)];
+        check(&tree("", &files), &|_| Age::Behind(3)).findings
+    };
+    assert_eq!(findings("# A day\n\nRow b is void.\n"), []);
+    let found = findings("# A day\n\nNo row is void.\n");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].line, found[0].reason.as_str()), (3, "says that no row is void, and 1 are"));
+}

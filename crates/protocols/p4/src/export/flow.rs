@@ -44,7 +44,7 @@ impl Export<'_> {
                     return self
                         .refuse("a selection that no case fits, in a program without the error NoMatch");
                 };
-                let never = json!({ "type": "expression", "value": { "type": "bool", "value": false } });
+                let never = json!({ "type": "bool", "value": false });
                 let error = json!({ "type": "hexstr", "value": hex(&(*number).into()) });
                 states.push(json!({
                     "name": NO_MATCH,
@@ -62,6 +62,7 @@ impl Export<'_> {
         Ok(out)
     }
 
+    // bmv2 takes conditions as they are: in an `expression` it looks for an operation, and one that holds a literal crashes it.
     fn state(&mut self, state: &ParserState, names: &[String]) -> Result<Value> {
         let mut ops = Vec::new();
         for parser_op in &state.ops {
@@ -80,10 +81,7 @@ impl Export<'_> {
                     made.push(op("advance", vec![bits]));
                 }
                 ParserOp::Verify { condition, error } => {
-                    let mut condition = self.operand(condition, Some(&mut ahead))?;
-                    if condition["type"] != "expression" {
-                        condition = object! { "type": "expression", "value": condition };
-                    }
+                    let condition = self.operand(condition, Some(&mut ahead))?;
                     let error = self.param(error, Some(&mut ahead))?;
                     made.push(op("verify", vec![condition, error]));
                 }
@@ -239,10 +237,7 @@ impl Export<'_> {
                     }
                     Node::If { condition, then, otherwise, .. } => {
                         self.at("condition", &names[at]);
-                        let mut condition = self.operand(condition, None)?;
-                        if condition["type"] != "expression" {
-                            condition = object! { "type": "expression", "value": condition };
-                        }
+                        let condition = self.operand(condition, None)?;
                         conditionals.push(object! {
                             "name": &*names[at], "id": conditionals.len(), "expression": condition,
                             "true_next": name(*then), "false_next": name(*otherwise),
@@ -356,9 +351,11 @@ impl Export<'_> {
             object["action_profile"] = json!(profile.name);
         }
         if let Some(default) = &table.default {
+            // bmv2 refuses a constant action where the actions are members'.
+            let action_const = table.default_action_const && object["type"] == "simple";
             object["default_entry"] = json!({
                 "action_id": default.action.0,
-                "action_const": table.default_action_const,
+                "action_const": action_const,
                 "action_data": self.call(default),
                 "action_entry_const": table.default_entry_const,
             });

@@ -160,8 +160,9 @@ impl Export<'_> {
             Stmt::NoOp => primitive("no_op", Vec::new()),
             Stmt::Assert(condition) | Stmt::Assume(condition) => {
                 let op = if matches!(stmt, Stmt::Assert(_)) { "assert" } else { "assume" };
-                let condition = self.operand(condition, ahead)?;
-                primitive(op, vec![json!({ "type": "expression", "value": condition })])
+                // bmv2's primitives take numbers: a condition itself ends it.
+                let number = Expr::Unary(UnaryOp::BoolToInt, Box::new(condition.clone()));
+                primitive(op, vec![self.param(&number, ahead)?])
             }
             Stmt::Log { format, args } => {
                 let mut list = Vec::new();

@@ -136,12 +136,34 @@ fn every_block_has_a_marker_and_every_page_to_run_is_run() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The module documentation of a source file, as rustdoc shows it.
+/// The examples in the module documentation of a source file, as rustdoc shows them: what stands between them is no code.
 fn documented(source: &str) -> String {
     let lines = source.lines().filter_map(|line| line.strip_prefix("//!"));
     let lines =
         lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).filter(|line| !line.starts_with("# "));
-    lines.flat_map(|line| [line, "\n"]).collect()
+    let (mut out, mut fence) = (String::new(), None);
+    for line in lines {
+        match (line.strip_prefix("```"), fence) {
+            (Some(language), None) => fence = Some(language),
+            (Some(_), Some(_)) => {
+                fence = None;
+                // No block of a page goes on in the next example.
+                out.push('\0');
+            }
+            (None, Some(language)) if language != "text" => {
+                out.push_str(line);
+                out.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    out
+}
+
+#[test]
+fn prose_of_a_module_is_no_example() {
+    let source = "//! Words.\n//!\n//! ```text\n//! a -> b\n//! ```\n//!\n//! ```\n//! let a = 1;\n//! # hidden();\n//! let b = a;\n//! ```\n//! More words.\n";
+    assert_eq!(documented(source), "\0let a = 1;\nlet b = a;\n\0");
 }
 
 #[test]

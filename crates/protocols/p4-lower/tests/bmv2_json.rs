@@ -1,0 +1,93 @@
+//! What bmv2 1.15 demands of JSON beyond what our own import does: it looks for an operation in an `expression`, takes numbers
+//! as parameters of primitives, and refuses constant actions of tables with members. What is otherwise crashes or ends it.
+
+use barewire_p4::export::export;
+use barewire_p4_lower::from_source;
+use barewire_p4_source::Options;
+use barewire_p4_source::resolve::MemoryFiles;
+use serde_json::Value;
+
+fn json_of(parser: &str, ingress: &str) -> Value {
+    let text = format!(
+        "#include <core.p4>\n#include <v1model.p4>\n\
+         header h_t {{ bit<8> a; bit<8> b; }}\nstruct headers {{ h_t h; }}\nstruct meta {{ bit<8> m; }}\n\
+         parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s) {{ {parser} }}\n\
+         control V(inout headers hdr, inout meta m) {{ apply {{ }} }}\n\
+         control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {{ {ingress} }}\n\
+         control E(inout headers hdr, inout meta m, inout standard_metadata_t s) {{ apply {{ }} }}\n\
+         control C(inout headers hdr, inout meta m) {{ apply {{ }} }}\n\
+         control D(packet_out p, in headers hdr) {{ apply {{ p.emit(hdr); }} }}\n\
+         V1Switch(P(), V(), I(), E(), C(), D()) main;\n"
+    );
+    let read = from_source(&MemoryFiles::one("a.p4", &text), &Options::default(), "a.p4");
+    let program = read.made.flatten().unwrap_or_else(|| panic!("it is lowered:\n{text}"));
+    serde_json::from_str(&export(&program).expect("it is written")).expect("it is JSON")
+}
+
+const EXTRACTS: &str = "state start { p.extract(hdr.h); transition accept; }";
+
+/// All objects of the document.
+fn all<'a>(value: &'a Value, out: &mut Vec<&'a Value>) {
+    match value {
+        Value::Object(object) => {
+            out.push(value);
+            object.values().for_each(|value| all(value, out));
+        }
+        Value::Array(list) => list.iter().for_each(|value| all(value, out)),
+        _ => {}
+    }
+}
+
+fn objects(value: &Value) -> Vec<&Value> {
+    let mut out = Vec::new();
+    all(value, &mut out);
+    out
+}
+
+/// bmv2 computes it as it stands, so an `expression` has its operation at once.
+fn is_condition(value: &Value) -> bool {
+    value["type"] == "bool" || value["value"]["op"].is_string()
+}
+
+#[test]
+fn conditions_are_not_wrapped_once_more() {
+    let parser = "state start { p.extract(hdr.h); verify(hdr.h.a > 1, error.HeaderTooShort); verify(false, error.NoMatch);\n\
+                  transition select(hdr.h.b) { 1: accept; 2: start; } }";
+    let json = json_of(parser, "apply { if (hdr.h.isValid() && hdr.h.a == 3) { s.egress_spec = 1; } }");
+    let verified: Vec<&Value> =
+        objects(&json).into_iter().filter(|o| o["op"] == "verify").map(|o| &o["parameters"][0]).collect();
+    // The third is that of a selection that nothing fits.
+    assert_eq!(verified.len(), 3);
+    assert!(verified.iter().all(|value| is_condition(value)), "{verified:#?}");
+    let conditions = json["pipelines"][0]["conditionals"].as_array().expect("conditions");
+    assert_eq!(conditions.len(), 1);
+    assert!(is_condition(&conditions[0]["expression"]), "{conditions:#?}");
+}
+
+#[test]
+fn assertions_take_numbers() {
+    let json = json_of(EXTRACTS, "apply { assert(hdr.h.a == 1); assume(hdr.h.isValid()); }");
+    let calls: Vec<&Value> =
+        objects(&json).into_iter().filter(|o| o["op"] == "assert" || o["op"] == "assume").collect();
+    assert_eq!(calls.len(), 2);
+    for call in calls {
+        assert_eq!(call["parameters"][0]["value"]["value"]["op"], "b2d", "{call:#?}");
+    }
+}
+
+#[test]
+fn a_table_with_members_has_no_constant_action() {
+    let ingress = "action set(bit<9> port) { s.egress_spec = port; }\n\
+                   table t { key = { hdr.h.a: exact; } actions = { set; NoAction; } const default_action = NoAction();\n\
+                     implementation = action_profile(16); }\n\
+                   table u { key = { hdr.h.a: exact; } actions = { set; NoAction; } const default_action = NoAction(); }\n\
+                   apply { t.apply(); u.apply(); }";
+    let json = json_of(EXTRACTS, ingress);
+    let tables = json["pipelines"][0]["tables"].as_array().expect("tables");
+    let constant = |name: &str| {
+        let table = tables.iter().find(|t| t["name"] == name).expect("the table is there");
+        (table["type"].as_str().expect("a type"), table["default_entry"]["action_const"] == true)
+    };
+    assert_eq!(constant("I.t"), ("indirect", false));
+    assert_eq!(constant("I.u"), ("simple", true));
+}
