@@ -12,7 +12,7 @@ use barewire_base::Duration;
 use barewire_bench::demo::{Demo, ROUNDS, SWEEP_ROUNDS};
 use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
 use barewire_bench::messages::reading::{ratios, reading};
-use barewire_bench::messages::render::{markdown_table, text_table};
+use barewire_bench::messages::render::text_table;
 use barewire_bench::{Cell, Results, Ticker, feed, interrupted, rdma, switch, time_text};
 use barewire_report::report::Options;
 use barewire_report::run::HardwareClass;
@@ -43,8 +43,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (place, no_hosts) = place(console)?;
     match &place.hosts {
         Some(hosts) => console.tell(&format!(
-            "Two hosts on this machine, a veth pair between them: {} and {}. A second pair is the kernel's own, so that \
-             nothing of ours is in its way.",
+            "Two hosts on this machine, a veth pair between them: {} and {}. The kernel's baselines have a second pair, \
+             without an XDP program.",
             hosts.eth_a.v4, hosts.eth_b.v4
         )),
         None => console.tell("Two threads of this process, memory between them. The kernel's TCP runs over loopback."),
@@ -58,7 +58,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let times = demo.planned_times().map_err(|why| anyhow!(why))?;
     let whole = times.iter().fold(Duration::ZERO, |a, b| a + *b);
     console.tell(&format!(
-        "Messages, a P4 switch, market data, RDMA connections: {} in all. 1024-byte requests, answered one by one; all systems take \
+        "Messages, a P4 switch, market data, RDMA connections: {} in all. Requests of 1,024 bytes; all systems take \
          turns. Embedded: the application polls the port itself; daemon: a process of its own does.",
         time_text(whole)
     ));
@@ -74,7 +74,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let (shown, so_far) = measure(&demo, place, times, &mut ticker, so_far)?;
     drop(ticker);
     if demo.with_hosts {
-        console.tell("The hosts are gone again.\n");
+        console.tell("Removed the hosts.\n");
     }
     if interrupted() && shown.messages.is_empty() {
         return Ok(Code::Interrupted);
@@ -141,11 +141,45 @@ fn measure(
     Ok((all.rows, all.so_far))
 }
 
+/// The verdicts that people ask for first, of those that stand below the tables.
+fn in_short(shown: &Programs) -> String {
+    let messages = ratios(&shown.messages);
+    // The first port stands for all; the daemon as it is by default, which sleeps, on cores that are awake.
+    let first = messages.lines().next().and_then(|line| line.split(" is ").next()).unwrap_or_default();
+    let one = |line: &&str| {
+        let ours = line.split(" is ").next().unwrap_or_default();
+        let default = ours.starts_with("barewire daemon park") && line.ends_with("warm cores");
+        line.contains(", window 1,") && (ours == first || default)
+    };
+    let (switches, feeds) = (switch::render::ratios(&shown.switches), feed::render::ratios(&shown.feeds));
+    let connections = rdma::render::ratios(&shown.connections);
+    let parts: [(&str, Vec<&str>); 4] = [
+        ("Messages", messages.lines().filter(one).collect()),
+        ("P4 switch", switches.lines().filter(|l| by_tcp_beside_others(l)).collect()),
+        ("Market data", feeds.lines().filter(|l| l.contains("back to back, warm")).collect()),
+        ("RDMA connections", connections.lines().filter(|l| l.contains(" is ")).take(1).collect()),
+    ];
+    let mut out = String::new();
+    for (title, lines) in parts.iter().filter(|(_, lines)| !lines.is_empty()) {
+        out += &format!("{title}:\n");
+        lines.iter().for_each(|line| out += &format!("  {line}\n"));
+    }
+    if !out.is_empty() {
+        out = format!("In short:\n\n{out}\n");
+    }
+    out
+}
+
+/// Whether a line of the switch is about a system that people have, and not about a loop that only copies.
+fn by_tcp_beside_others(line: &str) -> bool {
+    line.ends_with(" by TCP") && (line.contains("bridge") || line.contains("bmv2"))
+}
+
 fn text(shown: &Programs, machine: &str) -> String {
     let rows = &shown.messages;
     let mut out = format!(
-        "{}\nMeasured on: {machine}\n\n{}\n{}\n{}",
-        markdown_table(rows),
+        "{}Measured on: {machine}\n\nMessages:\n\n{}\n{}\n{}",
+        in_short(shown),
         text_table(rows),
         ratios(rows),
         reading(rows)
