@@ -1,21 +1,8 @@
 package barewire
 
 /*
-#define _GNU_SOURCE
 #include <barewire.h>
-#include <poll.h>
 #include <sched.h>
-#include <time.h>
-
-// Sleeps until one of the two is readable, for ns at most. Bit 1: the first is, bit 2: the second is.
-static int bw_go_nap(int bell, int hand, long ns)
-{
-	struct pollfd fds[2] = { { bell, POLLIN, 0 }, { hand, POLLIN, 0 } };
-	struct timespec span = { 0, ns };
-	if (ppoll(fds, 2, &span, 0) <= 0)
-		return 0;
-	return (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
-}
 */
 import "C"
 
@@ -37,25 +24,17 @@ const keepAfter = 10 * time.Millisecond
 // ringCheck is how often a full ring of requests is looked at: nothing rings when it empties.
 const ringCheck = time.Millisecond
 
-// napMax is how long the leader sleeps in C before it sleeps in Go's poller. An answer that comes meanwhile finds its goroutine on the
-// thread that waits: the poller would have to wake another thread first. Long sleeps keep no thread.
-const napMax = time.Millisecond
-
 // never is later than any deadline.
 const never = math.MaxInt64
 
 // leadership says who takes events. Of the goroutines that wait, the one that has the role does, for all: it takes what there is,
-// hands answers to who asked, and sleeps until the daemon rings: for a moment in C, then in Go's poller. When it has what it waited
-// for, another one of them gets the role. So a message reaches who waits for it without another goroutine or thread between. While
-// nobody waits, the keeper has the role: what comes late for who has given up is undone, and the end of the daemon is seen.
+// hands answers to who asked, and sleeps in Go's poller until the daemon rings. When it has what it waited for, another one of them
+// gets the role. So a message reaches who waits for it without another goroutine or thread between. While nobody waits, the keeper
+// has the role: what comes late for who has given up is undone, and the end of the daemon is seen.
 type leadership struct {
 	role        chan struct{} // full: somebody has it
 	bell        *os.File      // the event's descriptor, in Go's poller
 	bellConn    syscall.RawConn
-	hand        *os.File // an eventfd, which ends a nap
-	bellFD      C.int    // the leader polls both by their numbers
-	handFD      C.int
-	napping     atomic.Bool // the leader sleeps in C, or is about to
 	sleep       func(uintptr) bool
 	taken       C.bw_event // the leader's, as are the next two
 	isArmed     bool
@@ -88,20 +67,12 @@ func (c *Client) prepare() error {
 		_ = syscall.Close(int(own))
 		return fmt.Errorf("barewire: %w", err)
 	}
-	hand, _, errno := syscall.Syscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
-	if errno != 0 {
-		_ = syscall.Close(int(own))
-		return fmt.Errorf("barewire: %w", errno)
-	}
-	c.bellFD, c.handFD = C.int(own), C.int(hand)
-	c.hand = os.NewFile(hand, "barewire")
 	c.bell = os.NewFile(own, "barewire")
 	if c.bellConn, err = c.bell.SyscallConn(); err == nil {
 		err = c.bell.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
 		_ = c.bell.Close()
-		_ = c.hand.Close()
 		return fmt.Errorf("barewire: %w", err)
 	}
 	c.role = make(chan struct{}, 1)
@@ -161,7 +132,7 @@ func wait[T any](ctx context.Context, c *Client, to chan T) (got T, err error) {
 
 // lead takes events until the caller has what it waits for, or need not wait any more, and gives the role up.
 func (c *Client) lead(ctx context.Context, over func() bool) {
-	c.takeUntil(ctx, time.Duration(c.spinFor.Load()), napMax, over)
+	c.takeUntil(ctx, time.Duration(c.spinFor.Load()), over)
 	c.leads.Add(1)
 	<-c.role
 	if !c.ticking.Load() && !c.ticking.Swap(true) {
@@ -182,7 +153,7 @@ func (c *Client) keep() {
 	select {
 	case c.role <- struct{}{}:
 		c.keeping.Store(true)
-		c.takeUntil(context.Background(), 0, 0, func() bool { return c.waiters.Load() > 0 })
+		c.takeUntil(context.Background(), 0, func() bool { return c.waiters.Load() > 0 })
 		c.keeping.Store(false)
 		<-c.role
 		c.keeper.Reset(keepAfter)
@@ -196,7 +167,7 @@ func (c *Client) keep() {
 }
 
 // takeUntil takes events, with the role, until there is no need to.
-func (c *Client) takeUntil(ctx context.Context, spinFor, napFor time.Duration, over func() bool) {
+func (c *Client) takeUntil(ctx context.Context, spinFor time.Duration, over func() bool) {
 	isHooked, barren := ctx.Done() == nil, 0
 	var spinning time.Time
 	for {
@@ -238,10 +209,6 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, napFor time.Duration, o
 			}
 		}
 		spinning = time.Time{}
-		// Whoever cancels waits for a nap: a hook would cost more than it.
-		if napFor > 0 && c.nap(napFor) {
-			continue
-		}
 		if !isHooked {
 			isHooked = true
 			unhook := context.AfterFunc(ctx, c.wake)
@@ -254,26 +221,6 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, napFor time.Duration, o
 			time.Sleep(ringCheck)
 		}
 	}
-}
-
-// nap sleeps in C until the daemon rings or somebody wakes it, for a moment at most. False: nothing came, or there was no sleep to be
-// had. Deadlines of requests wait for its end.
-func (c *Client) nap(most time.Duration) bool {
-	c.until.Store(0)
-	c.napping.Store(true)
-	c.parked.Store(true)
-	rang := C.int(0)
-	c.unbusy(func() C.int { return C.bw_disarm(c.raw) })
-	if c.unbusy(func() C.int { return C.bw_arm(c.raw) }) == 1 && !c.woken.Load() {
-		rang = C.bw_go_nap(c.bellFD, c.handFD, C.long(most))
-	}
-	c.parked.Store(false)
-	c.napping.Store(false)
-	if rang&2 != 0 {
-		var count [8]byte
-		_, _ = c.hand.Read(count[:])
-	}
-	return rang != 0
 }
 
 // park sleeps until the daemon rings, a deadline comes, or somebody wakes it. False: there was no sleep to be had.
@@ -320,14 +267,6 @@ func (c *Client) doze(uintptr) bool {
 // wake ends the leader's sleep, or its next one. Why is to be seen before.
 func (c *Client) wake() {
 	c.woken.Store(true)
-	if c.napping.Load() {
-		// It looks at woken before it sleeps otherwise.
-		one := [8]byte{1}
-		_, _ = c.hand.Write(one[:])
-		if c.napping.Load() {
-			return
-		}
-	}
 	_ = c.bell.SetReadDeadline(time.Unix(1, 0))
 }
 
@@ -361,5 +300,4 @@ func (c *Client) stop() {
 	c.role <- struct{}{}
 	c.keeper.Stop()
 	_ = c.bell.Close()
-	_ = c.hand.Close()
 }
