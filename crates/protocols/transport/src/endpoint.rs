@@ -716,6 +716,9 @@ impl<M: Memory> Endpoint<M> {
         }
         self.counters.flows_closed.add(1);
         self.free.push(slot);
+        if cfg!(debug_assertions) {
+            self.audit_retired(slot);
+        }
     }
 
     /// Both halves may have ended: tells the application and lets the flow linger.

@@ -405,3 +405,21 @@ fn an_application_that_does_not_read_ends_no_honest_flow() {
     assert_eq!((r.server().closes(), r.client().closes()), (vec![], vec![]));
     r.server().endpoint.audit().unwrap();
 }
+
+/// The judge of progress is no rubber stamp: flows whose timers nobody runs, and what waits that nobody asks for, are named.
+#[test]
+fn flows_that_nobody_looks_after_are_seen() {
+    let mut r = rig(21, &Config::default(), 1 << 20);
+    let flow = r.connect();
+    let now = r.world.now();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    let late = r.client().endpoint.audit_progress(now + secs(60)).unwrap_err();
+    assert!(late.contains("its timer is due"), "{late}");
+    // Sent and not asked for: in the list, so it is somebody's turn.
+    r.client().send(flow, b"waits", 1).unwrap();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    r.run(ms(1));
+    let now = r.world.now();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    assert_eq!(r.server().endpoint.audit_progress(now), Ok(()));
+}
