@@ -3,6 +3,7 @@
 mod import_common;
 
 use barewire_p4::import::{ImportError, MAX_NESTING, import, import_with_notes};
+use barewire_p4::ir::{CalcInput, Expr, FieldRef, HeaderId, HeaderRef, ListItem, StackId};
 use import_common::{base, doing, field, hex, op, patch, read, refusal, with, without};
 use serde_json::{Value, json};
 
@@ -528,4 +529,28 @@ fn externs() {
         "field_lists[0].elements[0].type",
         "unknown field",
     );
+}
+
+/// Whoever makes a program, an importer or another front end: what a digest or a kept list cannot carry is refused, and not left out
+/// or zero where packets are.
+#[test]
+fn lists_that_the_datapath_could_not_carry_are_no_program() {
+    let good = read(&base());
+    good.check().unwrap();
+    let last = FieldRef { header: HeaderRef::StackLast(StackId(0)), field: 0 };
+    for item in [
+        CalcInput::Payload,
+        CalcInput::Header(HeaderRef::Header(HeaderId(0))),
+        CalcInput::Field(last.clone()),
+        CalcInput::Expr { value: Expr::Int(5.into()), width: 8 },
+    ] {
+        let mut program = good.clone();
+        program.learn_lists[0].items.push((item.clone(), 8));
+        let error = program.check().expect_err("it cannot be told").to_string();
+        assert!(error.contains("learn list"), "{item:?}: {error}");
+    }
+    let mut program = good;
+    program.field_lists[0].items.push(ListItem::Field(last));
+    let error = program.check().expect_err("it cannot be kept").to_string();
+    assert!(error.contains("field list"), "{error}");
 }

@@ -10,8 +10,11 @@ use crate::receiver::rows;
 use crate::remnants::Known;
 use crate::security::guard::Shield;
 use crate::sender::Packed;
-use barewire_base::Instant;
+use barewire_base::{Duration, Instant};
 use std::collections::HashMap;
+
+/// How late a timer may be looked at: whoever runs an endpoint does so when it asks to be run, but the wheel has ticks.
+const LATE: Duration = Duration::from_millis(1);
 
 impl<M: Memory> Endpoint<M> {
     /// Compares every count that the endpoint keeps with what it counts. Takes as many steps as its tables have places.
@@ -89,6 +92,58 @@ impl<M: Memory> Endpoint<M> {
         let queued: u32 = live().map(|(slot, f)| f.tx.messages(self.segs_of(slot as u32), &self.out)).sum();
         check("messages under way", self.out.used().into(), queued.into());
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+
+    /// Looks for flows that nothing would ever move again, or that have waited for longer than their time-outs allow. To be asked when all
+    /// that is due at `now` was done. The error names the first of them.
+    #[doc(hidden)]
+    pub fn audit_progress(&self, now: Instant) -> Result<(), String> {
+        let live = self.flows.iter().enumerate().filter(|(_, f)| f.state != State::Free);
+        for (slot, f) in live {
+            let wrong = |what: &str| Err(format!("{:?}, {:?}: {what}", f.id, f.state));
+            let Some(armed) = self.timers.deadline(slot as u32) else {
+                return wrong("it has no timer");
+            };
+            if armed + LATE < now {
+                return wrong("its timer is due and was not run");
+            }
+            if armed > f.deadline(now).max(now) {
+                return wrong("its timer is later than what it waits for");
+            }
+            let waits_for_route = f.route_retry_at != Instant::FAR_FUTURE;
+            if f.has_work(now) && f.listed & f.leg_bit() == 0 && !waits_for_route {
+                return wrong("it has something to send, and nobody will ask it");
+            }
+            if f.state != State::Open {
+                continue;
+            }
+            let outstanding = f.tx.outstanding() > 0;
+            if outstanding && f.retry_at == Instant::FAR_FUTURE {
+                return wrong("something is outstanding, and nothing will repeat it");
+            }
+            let asks = f.credit_probe_at != Instant::FAR_FUTURE || f.control_due || f.listed != 0;
+            if !outstanding && f.tx.is_blocked_by_credit() && !asks {
+                return wrong("it has no credit, and will not ask for any");
+            }
+            let longest = self.config.dead_after + self.config.timeout_max + LATE;
+            if f.timeouts > 0 && now > f.first_timeout_at + longest && now > self.spares_until {
+                return wrong("its peer acknowledges nothing, and it is not given up");
+            }
+        }
+        Ok(())
+    }
+
+    /// What a flow that ended must have given back: of its rows and of the messages it was to send. Asked of each flow in builds with
+    /// debug assertions, so that whatever test brings a flow to its end in a new way is a test of this, too.
+    pub(crate) fn audit_retired(&self, slot: u32) {
+        let f = &self.flows[slot as usize];
+        let places = slot as usize * WINDOW_SEGMENTS..(slot as usize + 1) * WINDOW_SEGMENTS;
+        let rows = rows(&self.msgs[places.clone()]);
+        assert_eq!((rows.used, f.rx.open(), f.rx.kept()), (0, 0, 0), "rows of {:?}", f.id);
+        assert!(self.pieces[places].iter().all(|p| *p == 0), "pieces of {:?}", f.id);
+        assert_eq!(f.tx.messages(self.segs_of(slot), &self.out), 0, "messages to send of {:?}", f.id);
+        assert!(self.timers.deadline(slot).is_none(), "the timer of {:?}", f.id);
+        assert!(self.guards.get(slot as usize).and_then(Option::as_ref).is_none_or(|g| g.is_wiped()));
     }
 
     fn segs_of(&self, slot: u32) -> &[Packed] {

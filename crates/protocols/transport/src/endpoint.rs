@@ -46,6 +46,9 @@ pub enum ConnectError {
     /// Every ephemeral UDP port is in use.
     #[error("no free udp_port")]
     NoPort,
+    /// Another application listens on this UDP port at this address, and would be taken for who opened the flow.
+    #[error("another application listens on this udp_port")]
+    PortTaken,
 }
 
 /// Why [`Endpoint::send`] refused. The message is still the caller's.
@@ -351,6 +354,9 @@ impl<M: Memory> Endpoint<M> {
             || local.is_ipv4() != remote.is_ipv4()
         {
             return Err(ConnectError::BadAddress);
+        }
+        if self.listeners.at(local).is_some_and(|listener| listener.owner != owner) {
+            return Err(ConnectError::PortTaken);
         }
         if self.free.is_empty() || self.events.len() + EVENTS_PER_FLOW > self.events_max {
             return Err(ConnectError::TableFull);
@@ -716,6 +722,9 @@ impl<M: Memory> Endpoint<M> {
         }
         self.counters.flows_closed.add(1);
         self.free.push(slot);
+        if cfg!(debug_assertions) {
+            self.audit_retired(slot);
+        }
     }
 
     /// Both halves may have ended: tells the application and lets the flow linger.

@@ -286,3 +286,34 @@ fn credit_goes_around_its_circle() {
     r.world.run_while(secs(5), |w| w.node::<Station<Quotas>>(b).received < 500).unwrap_done();
     assert!(r.world.now().since(start) < ms(200), "{}", r.world.now().since(start));
 }
+
+/// Where order is free, what fits arrives beside what does not: at a receiver that holds so much that one message has no room.
+#[test]
+fn what_fits_passes_what_does_not_where_order_is_free() {
+    for ordered in [true, false] {
+        let config = Config { flows_max: 4, ..Config::default() };
+        let memory = || HeapMemory::new(1 << 16, 8 << 10);
+        let mut p = pair_with_memory(1, LinkConfig::perfect(us(50)), &config, &config, memory);
+        p.b().idle_owners = vec![0];
+        let flow = p.connect(ordered, false);
+        p.run(ms(5));
+        // With this one held the next has no block; those behind it have.
+        for (id, len) in [(1, 10), (2, 5_000), (3, 20), (4, 30)] {
+            p.a().send(flow, &message(id, len), id).unwrap();
+        }
+        p.run(secs(3));
+        let lengths = |p: &mut Pair| p.b().held.iter().map(|h| h.1.len).collect::<Vec<_>>();
+        let mut held = lengths(&mut p);
+        held.sort_unstable();
+        assert_eq!(held, if ordered { vec![10] } else { vec![10, 20, 30] });
+        assert_eq!((p.a().closes(), p.b().closes()), (vec![], vec![]), "nobody is given up for it");
+        let now = p.world.now();
+        p.b().idle_owners.clear();
+        while p.b().read_one(now) {}
+        p.run(secs(1));
+        assert_eq!(p.b().received, 4);
+        let mut sent: Vec<_> = p.a().sent.iter().map(|s| s.0).collect();
+        sent.sort_unstable();
+        assert_eq!(sent, [1, 2, 3, 4]);
+    }
+}

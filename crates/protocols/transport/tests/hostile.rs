@@ -1,8 +1,8 @@
 //! What strangers and liars can do: be counted.
 
 mod common;
-use barewire_base::{DropReason, Duration, Prng};
-use barewire_sim::{Direction, LinkConfig};
+use barewire_base::{DropReason, Duration, Instant, Prng};
+use barewire_sim::{Direction, LinkConfig, LinkFilter};
 use barewire_transport::*;
 use barewire_wire::msg::{self, Kind, flag};
 use common::*;
@@ -406,6 +406,34 @@ fn flows_may_share_a_port_of_their_own() {
         "a listener's port is its clients' only"
     );
     p.a().endpoint.audit().unwrap();
+}
+
+/// An INIT in another's name makes that one hear of it a few times, ever more rarely: one packet must not make many.
+#[test]
+fn an_accept_that_nobody_answers_is_repeated_ever_more_rarely() {
+    let mut p = pair(12, wire(), &config());
+    p.open();
+    let accepts: Rc<RefCell<Vec<Instant>>> = Rc::default();
+    let keep = accepts.clone();
+    let filter: LinkFilter = Box::new(move |now, frame| {
+        let is_accept = kind_of(frame.data()).is_some_and(|k| k.0 == Kind::Accept);
+        if is_accept {
+            keep.borrow_mut().push(now);
+        }
+        !is_accept
+    });
+    p.world.set_filter(p.link, Direction::Reverse, Some(filter));
+    let mut packet = vec![0; msg::INIT_LEN];
+    msg::Header { seq: 9, credit: 100, ..forge::header(Kind::Init, 0) }.emit(&mut packet);
+    msg::Init { src_cid: 77, mss: 1_000, options: 0, cookie: [0; 16] }.emit(&mut packet);
+    forge::seal(&mut packet);
+    forge(&mut p, Direction::Forward, (A, 1_234), PORT, &packet);
+    p.run(secs(8));
+    let accepts = accepts.take();
+    assert!((6..=11).contains(&accepts.len()), "{} answers", accepts.len());
+    let waits: Vec<Duration> = accepts.windows(2).map(|w| w[1].since(w[0])).collect();
+    assert!(waits.windows(2).all(|w| w[0] <= w[1]), "{waits:?}");
+    assert_eq!(p.b().endpoint.flows_used(), 1, "it was given up");
 }
 
 #[test]

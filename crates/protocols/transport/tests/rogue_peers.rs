@@ -405,3 +405,40 @@ fn an_application_that_does_not_read_ends_no_honest_flow() {
     assert_eq!((r.server().closes(), r.client().closes()), (vec![], vec![]));
     r.server().endpoint.audit().unwrap();
 }
+
+/// The judge of progress is no rubber stamp: flows whose timers nobody runs, and what waits that nobody asks for, are named.
+#[test]
+fn flows_that_nobody_looks_after_are_seen() {
+    let mut r = rig(21, &Config::default(), 1 << 20);
+    let flow = r.connect();
+    let now = r.world.now();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    let late = r.client().endpoint.audit_progress(now + secs(60)).unwrap_err();
+    assert!(late.contains("its timer is due"), "{late}");
+    // Sent and not asked for: in the list, so it is somebody's turn.
+    r.client().send(flow, b"waits", 1).unwrap();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    r.run(ms(1));
+    let now = r.world.now();
+    assert_eq!(r.client().endpoint.audit_progress(now), Ok(()));
+    assert_eq!(r.server().endpoint.audit_progress(now), Ok(()));
+}
+
+/// Who speaks from a listener's port is taken for the one that listens there.
+#[test]
+fn nobody_sends_from_the_port_of_anothers_listener() {
+    let mut r = rig(22, &Config::default(), 1 << 20);
+    let now = r.world.now();
+    let (ours, to) = (ip(2, false), server_at(PORT));
+    let e = &mut r.client().endpoint;
+    e.listen_on(Some(ours), 7_000, 1, 0).unwrap();
+    let mut from = |udp_port, owner| e.connect(now, owner, SocketAddr::new(ours, udp_port), to, true, 1);
+    assert_eq!(from(7_000, 0), Err(ConnectError::PortTaken));
+    from(7_000, 1).unwrap();
+    from(7_001, 0).unwrap();
+    assert_eq!(e.flows_used(), 2);
+    assert!(e.unlisten(7_000, 1));
+    e.connect(now, 0, SocketAddr::new(ours, 7_000), to, true, 1).unwrap();
+    r.run(ms(20));
+    assert_eq!(r.server().endpoint.flows_used(), 3);
+}

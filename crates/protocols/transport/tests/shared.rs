@@ -311,7 +311,9 @@ fn run(seed: u64) {
             // Not each time: it looks at every row of every table.
             if prng.chance(0.05) {
                 for node in nodes {
-                    w.node::<Station>(node).endpoint.audit().unwrap_or_else(|wrong| panic!("{wrong}"));
+                    let (now, endpoint) = (w.local_now(node), &w.node::<Station>(node).endpoint);
+                    let wrong = endpoint.audit().and_then(|()| endpoint.audit_progress(now)).err();
+                    assert_eq!(wrong, None, "at {}", now.since(start));
                 }
             }
             // The server's application: sometimes it does not read; it answers strangers as well, and now and then has enough

@@ -450,13 +450,14 @@ impl DaemonAgent {
             SocketAddr::V4(_) => None,
         };
         let source = local.or_else(|| self.stack.source_for(remote.ip(), link));
+        let may_send = self.may_send_from(number, local_udp_port);
         let endpoint = self.stack.endpoint_mut();
         let per_flow = endpoint.memory().per_flow();
         let Some(a) = endpoint.memory_mut().get(number) else {
             return true;
         };
         let has_all_flows = a.has_all_flows();
-        let is_permitted = a.share.rules.may_connect(remote);
+        let is_permitted = may_send && a.share.rules.may_connect(remote);
         if !a.promise(per_flow) {
             endpoint.press(now, number);
             return false;
@@ -473,6 +474,7 @@ impl DaemonAgent {
                 endpoint.connect(now, number, SocketAddr::new(ip, udp_port), remote, ordered, token).map_err(
                     |e| match e {
                         ConnectError::TableFull | ConnectError::NoPort => ConnectFailure::TableFull,
+                        ConnectError::PortTaken => ConnectFailure::NotPermitted,
                         _ => ConnectFailure::Unreachable,
                     },
                 )

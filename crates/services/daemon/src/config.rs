@@ -671,6 +671,28 @@ mod tests {
         }
     }
 
+    /// In containers on the host's network every daemon may be the same process, by its number.
+    #[test]
+    fn engines_share_a_fanout_group_that_other_daemons_have_not() {
+        let groups = |address: &str| {
+            let config = format!(
+                "[interface]\nport = \"packet:eth0\"\n{address}\n[daemon]\nengines = 2\n[transport]\n"
+            );
+            let config = Config::parse(&config, "x").unwrap();
+            [0, 1].map(|engine| config.port_of(engine).unwrap().options["fanout"].clone())
+        };
+        let all: Vec<[String; 2]> = (1..100)
+            .map(|n| groups(&format!("ipv4 = [\"10.0.0.{n}/24\"]")))
+            .chain((1..100).map(|n| groups(&format!("ipv6 = [\"fd00::{n:x}/64\"]"))))
+            .collect();
+        assert!(all.iter().all(|[first, second]| first == second));
+        for family in all.chunks(99) {
+            let different: std::collections::HashSet<&String> = family.iter().map(|g| &g[0]).collect();
+            // Of 65,536 numbers two addresses may have one by chance, and hardly ever on one link.
+            assert!(different.len() + 2 >= family.len(), "{} of {} groups", different.len(), family.len());
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_shown_with_its_place_and_the_right_word() {
         let text =

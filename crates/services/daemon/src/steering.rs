@@ -56,6 +56,11 @@ impl ListenTable {
         let _ = entry.compare_exchange(engine + 1, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
 
+    /// Whether another engine than this one has the port.
+    pub(crate) fn is_anothers(&self, udp_port: u16, engine: u8) -> bool {
+        self.owner(udp_port).is_some_and(|owner| owner != engine)
+    }
+
     fn owner(&self, udp_port: u16) -> Option<u8> {
         self.0[usize::from(udp_port)].load(Ordering::Acquire).checked_sub(1)
     }

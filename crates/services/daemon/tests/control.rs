@@ -2,7 +2,8 @@
 
 mod common;
 
-use barewire_channel::{ControlConn, Geometry};
+use barewire_channel::message::{FromApp, FromDaemon, Hello, Refused};
+use barewire_channel::{ControlConn, ControlError, ControlListener, Geometry, VERSION};
 use barewire_client::{AttachError, ConnectFailure, ConnectOptions, ConnectWaitError};
 use common::*;
 
@@ -90,6 +91,81 @@ fn one_user_has_its_part() {
         again.is_some()
     });
     drop((apps, again, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}
+
+/// A library of another release learns so in words, and takes up no place; the daemon goes on.
+#[test]
+fn another_version_is_told_which_one_the_daemon_speaks() {
+    let pair = pair();
+    for version in [0, VERSION - 1, VERSION + 1, u32::MAX] {
+        let conn = ControlConn::connect_within(pair.a.socket(), PATIENCE).unwrap();
+        let hello = Hello { version, name: "of another release".into(), geometry: SMALL };
+        conn.send(&FromApp::Hello(hello), &[]).unwrap();
+        assert!(conn.wait_readable(Some(PATIENCE)).unwrap());
+        let Some((FromDaemon::Refused(refused), fds)) = conn.recv::<FromDaemon>().unwrap() else {
+            panic!("version {version} was let in");
+        };
+        assert_eq!((refused.code, fds.len()), (Refused::VERSION, 0));
+        let said = format!("version {VERSION} of the channel, not {version}");
+        assert!(refused.message.contains(&said) && !refused.hint.is_empty(), "{refused:?}");
+        assert!(matches!(conn.recv::<FromDaemon>(), Err(ControlError::Closed)));
+    }
+    let mut client = attach_with(&pair.a, "client", SMALL);
+    client.listen_wait(888, 0, PATIENCE).unwrap();
+    eventually("one has a place", || counter(&pair.a, "applications.count") == 1);
+}
+
+/// And a library that meets a daemon of another release says what the daemon said.
+#[test]
+fn a_refusal_for_the_version_reaches_the_application_with_its_hint() {
+    let dir = Folder::new("version");
+    let listener = ControlListener::bind(dir.path().join("other.sock")).unwrap();
+    let path = listener.path().to_owned();
+    let daemon = std::thread::spawn(move || {
+        let conn = loop {
+            match listener.accept().unwrap() {
+                Some(conn) => break conn,
+                None => std::thread::sleep(std::time::Duration::from_millis(1)),
+            }
+        };
+        assert!(conn.wait_readable(Some(PATIENCE)).unwrap());
+        let Some((FromApp::Hello(hello), _)) = conn.recv::<FromApp>().unwrap() else { panic!("no hello") };
+        assert_eq!(hello.version, VERSION);
+        let message = "the daemon speaks version 9 of the channel".to_owned();
+        let refused = Refused { code: Refused::VERSION, message, hint: "take one release".to_owned() };
+        conn.send(&FromDaemon::Refused(refused), &[]).unwrap();
+    });
+    let Err(e) = attach_to(&path, "app", None) else { panic!("it was let in") };
+    assert!(e.to_string().contains("version 9"), "{e}");
+    assert_eq!(e.hint().as_deref(), Some("take one release"));
+    daemon.join().unwrap();
+}
+
+/// Who speaks from a listener's port is taken for the one that listens there: nobody else opens flows from it.
+#[test]
+fn nobody_sends_from_the_port_of_anothers_listener() {
+    let pair = pair();
+    let mut server = attach(&pair.b, "server");
+    server.listen_wait(888, 0, PATIENCE).unwrap();
+    let (mut service, mut other) = (attach(&pair.a, "service"), attach(&pair.a, "other"));
+    let from = |local_udp_port| ConnectOptions { local_udp_port, ..ConnectOptions::default() };
+    let is_refused = |result| matches!(result, Err(ConnectWaitError::Failed(ConnectFailure::NotPermitted)));
+    for at in [None, Some(v4(1).into())] {
+        match at {
+            None => service.listen_wait(7000, 0, PATIENCE).unwrap(),
+            Some(ip) => service.listen_on_wait(ip, 7000, 0, PATIENCE).unwrap(),
+        }
+        let refused = other.connect_wait(to(2, 888), &from(7000), PATIENCE);
+        assert!(is_refused(refused), "{at:?}");
+        service.connect_wait(to(2, 888), &from(7000), PATIENCE).unwrap();
+        other.connect_wait(to(2, 888), &from(7001), PATIENCE).unwrap();
+        service.unlisten(7000).unwrap();
+        let mut again = || other.connect_wait(to(2, 888), &from(7000), PATIENCE);
+        eventually("the port is anybody's", || again().is_ok());
+    }
+    drop((server, service, other));
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);
 }

@@ -258,3 +258,38 @@ fn a_smaller_mtu_is_followed_by_flows_and_daemon() {
         rig.finish();
     }
 }
+
+/// RDMA connections keep the MAC address and the MTU that they were made with: a daemon whose interface gets others would be reached by
+/// nobody, so it says why and ends. More room is no matter.
+#[test]
+fn with_rdma_another_mac_or_a_smaller_mtu_ends_the_daemon_in_words() {
+    let faults = [
+        (["address", "02:00:01:00:00:09"], "MAC address is 02:00:01:00:00:09"),
+        (["mtu", "1400"], "MTU was lowered to 1400"),
+    ];
+    for (fault, word) in faults {
+        if !is_able() {
+            return;
+        }
+        let dir = Folder::new("daemon");
+        let [ours, other] = [Namespace::anonymous().unwrap(), Namespace::anonymous().unwrap()];
+        VethPair::create(&ours, "eth0", &other, "eth0", &LinkConfig::default()).unwrap();
+        ours.set_up("eth0").unwrap();
+        other.set_up("eth0").unwrap();
+        let set = |what: [&str; 2]| {
+            let ip = || Command::new("ip").args(["link", "set", "eth0"]).args(what).status().unwrap();
+            assert!(ours.enter(ip).unwrap().success());
+        };
+        let mut settings = config(dir.path(), "packet:eth0", 1);
+        settings.rdma.enabled = true;
+        let daemon = ours.enter(|| Daemon::start(&settings)).unwrap().unwrap();
+        let changes = || counter(&daemon, "port.mtu_changes");
+        set(["mtu", "1600"]);
+        eventually("more room is noticed", || changes() > 0);
+        assert!(!daemon.stop_flag().is_stopped());
+        set(fault);
+        eventually("it ends", || daemon.stop_flag().is_stopped());
+        let error = daemon.wait().expect_err("it did not say why").to_string();
+        assert!(error.contains("eth0") && error.contains(word) && error.contains("hint"), "{error}");
+    }
+}

@@ -155,6 +155,15 @@ fn users_listen_and_connect_where_they_may() {
     connect(&mut client, to(2, 888));
     assert_eq!(failure(&mut client, 890), ConnectFailure::NotPermitted);
     assert_eq!(failure(&mut client, 889), ConnectFailure::Refused, "nobody is there, but it was asked");
+    // Nor does it speak from where it may not listen, but for the ports that anybody is given.
+    for (local_udp_port, may) in [(887, false), (890, true), (40_000, true)] {
+        let from = ConnectOptions { local_udp_port, ..ConnectOptions::default() };
+        match client.connect_wait(to(2, 888), &from, PATIENCE) {
+            Ok(_) => assert!(may, "from port {local_udp_port}"),
+            Err(ConnectWaitError::Failed(ConnectFailure::NotPermitted)) => assert!(!may),
+            Err(other) => panic!("from port {local_udp_port}: {other}"),
+        }
+    }
     drop((client, server));
     is_empty_again(&pair.a);
     is_empty_again(&pair.b);

@@ -304,6 +304,10 @@ impl World {
         }
         self.now = self.now.max(end);
         self.tick();
+        for (i, station) in self.stations.iter().enumerate() {
+            let endpoint = &station.endpoint;
+            endpoint.audit_progress(self.now).unwrap_or_else(|wrong| panic!("station {i}: {wrong}"));
+        }
     }
 
     fn tick(&mut self) {
@@ -341,7 +345,8 @@ impl World {
         assert_eq!(dropped, u64::from(matches!(verdict, Verdict::Drop(_))), "{verdict:?}");
         assert!(station.endpoint.flows_used() <= FLOWS);
         // What a packet did to the books is seen at once, not when they are needed.
-        if let Err(wrong) = station.endpoint.audit() {
+        let progress = || station.endpoint.audit_progress(self.now);
+        if let Err(wrong) = station.endpoint.audit().and_then(|()| progress()) {
             panic!("{wrong}");
         }
         verdict

@@ -65,6 +65,18 @@ impl DaemonAgent {
         true
     }
 
+    /// Whether an application may open flows from this port: from one that it could have been given, and from where it may listen. A peer
+    /// may take who speaks from a port for the one that listens there, so not from one that another engine's application listens
+    /// on; those of this engine the endpoint knows.
+    pub(super) fn may_send_from(&mut self, number: u32, udp_port: u16) -> bool {
+        let is_elsewhere = self.links.as_ref().is_some_and(|l| l.table().is_anothers(udp_port, l.own()));
+        let endpoint = self.stack.endpoint_mut();
+        let (first, last) = endpoint.config().ephemeral_udp_ports;
+        let is_given = udp_port == 0 || (first..=last).contains(&udp_port);
+        let a = endpoint.memory_mut().get(number);
+        !is_elsewhere && (is_given || a.is_some_and(|a| a.share.rules.may_listen(udp_port)))
+    }
+
     pub(super) fn serve_unlisten(&mut self, number: u32, udp_port: u16) {
         let endpoint = self.stack.endpoint_mut();
         if endpoint.unlisten(udp_port, number) {
