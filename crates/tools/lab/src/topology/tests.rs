@@ -258,13 +258,6 @@ fn the_sample_labs_are_right() {
 }
 
 #[test]
-fn places_count_from_one_in_characters() {
-    let at = |byte| Place::of("ab\nçd\n", byte).to_string();
-    assert_eq!((at(0), at(1), at(3), at(5)), ("1:1".into(), "1:2".into(), "2:1".into(), "2:2".into()));
-    assert_eq!(at(99), "3:1");
-}
-
-#[test]
 fn addresses_know_their_subnets() {
     let ip = |s: &str| s.parse::<std::net::IpAddr>().unwrap();
     let net = |s: &str| addresses::parse(s).unwrap();
