@@ -9,6 +9,7 @@ use crate::link::{LinkCounters, LinkOrder, LinkReport};
 use crate::rdma::Rdma;
 use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
+use barewire_channel::entry::send_refusal;
 use barewire_channel::rdma::code;
 use barewire_channel::{Completion, PEER_NAME_MAX, Request};
 use barewire_engine::{Agent, Leg, Stack, Steering};
@@ -423,9 +424,9 @@ impl DaemonAgent {
             }
             e => {
                 let code = match e {
-                    SendError::NoSuchFlow => 1,
-                    SendError::Closing => 2,
-                    _ => 3,
+                    SendError::NoSuchFlow => send_refusal::NO_SUCH_FLOW,
+                    SendError::Closing => send_refusal::CLOSING,
+                    _ => send_refusal::INVALID,
                 };
                 a.keep_promise(&Completion::SendRefused { flow, token, offset, code });
             }
