@@ -51,7 +51,7 @@ fn a_direction_takes_from_both_what_it_does_not_say() {
     assert_eq!(forward.delay, Duration::from_millis(100));
     assert_eq!(reverse.delay, forward.delay);
     assert_eq!(forward.burst_loss, reverse.burst_loss);
-    assert_eq!(forward.burst_loss.unwrap().bad_loss, 1.0);
+    assert_eq!(forward.burst_loss.unwrap().loss_bad, 1.0);
     assert_eq!((reverse.rate_bps, reverse.limit_frames, forward.rate_bps), (1_000_000, 5, 0));
     // A long wire holds more than the queue in front of it.
     assert_eq!((forward.flight_limit(), reverse.flight_limit()), (65_536, 65_541));
