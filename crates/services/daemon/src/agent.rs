@@ -398,7 +398,8 @@ impl DaemonAgent {
             endpoint.press(now, number);
             return false;
         }
-        let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.owns_send(offset, len)) {
+        let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.is_in_send_memory(offset, len))
+        {
             self.offences.not_theirs.add(1);
             Some(SendError::TooLarge)
         } else if owner != Some(number) {
