@@ -100,7 +100,7 @@ pub enum Request {
         local: Option<IpAddr>,
         /// Our UDP port; 0: the daemon chooses.
         local_udp_port: u16,
-        /// Where to.
+        /// Address and UDP port of the listener; a link-local IPv6 address with its scope, the index of the interface.
         remote: SocketAddr,
         /// Deliver messages in the order in which they were sent.
         ordered: bool,
@@ -109,23 +109,23 @@ pub enum Request {
     Listen {
         /// Comes back with the answer and with each `Accepted`.
         token: u64,
-        /// The port.
+        /// The UDP port to listen on; an application listens on each once.
         udp_port: u16,
         /// Which of our addresses; `None`: all. With several ports it says on which.
         local: Option<IpAddr>,
     },
     /// Accept no more flows on a UDP port; those that exist stay.
     Unlisten {
-        /// The port.
+        /// The UDP port of an earlier `Listen`.
         udp_port: u16,
     },
     /// Send a message. Its memory is the daemon's until `Sent` or `SendRefused`.
     Send {
-        /// On which flow.
+        /// On which flow: the number that `Connecting` or `Accepted` gave.
         flow: u64,
         /// Where the message starts.
         offset: u32,
-        /// Its length.
+        /// Its length in bytes; 0 is a message, too.
         len: u32,
         /// Comes back with the answer.
         token: u64,
@@ -141,12 +141,12 @@ pub enum Request {
     },
     /// Close a flow after everything sent was delivered. Answered by `Closed`.
     Close {
-        /// Which.
+        /// A flow of this application's; another's is left alone, and counted.
         flow: u64,
     },
     /// End a flow at once. Answered by `Closed`.
     Reset {
-        /// Which.
+        /// A flow of this application's; another's is left alone, and counted.
         flow: u64,
     },
     /// Something about RDMA.
@@ -161,14 +161,14 @@ pub enum Completion {
     Listening {
         /// The request's.
         token: u64,
-        /// The port.
+        /// The request's UDP port.
         udp_port: u16,
     },
     /// They are not.
     ListenFailed {
         /// The request's.
         token: u64,
-        /// The port.
+        /// The request's UDP port.
         udp_port: u16,
         /// Why: one of [`listen_failure`].
         code: u16,

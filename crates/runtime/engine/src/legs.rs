@@ -92,7 +92,7 @@ impl Leg {
         }
     }
 
-    /// The port.
+    /// The port, to look at its capabilities and counters.
     pub fn port(&self) -> &dyn Port {
         &*self.port
     }
@@ -102,12 +102,12 @@ impl Leg {
         &mut *self.port
     }
 
-    /// The host.
+    /// The host: its addresses, neighbours and counters.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host.
+    /// The host, to change its configuration.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }

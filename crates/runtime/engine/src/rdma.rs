@@ -94,7 +94,7 @@ impl RdmaStack {
         RdmaStack { leg: Leg::new(port, host), endpoint, supply: Supply::new(pool) }
     }
 
-    /// The port.
+    /// The port, to look at its capabilities and counters.
     pub fn port(&self) -> &dyn Port {
         self.leg.port()
     }
@@ -104,7 +104,7 @@ impl RdmaStack {
         self.leg.port_mut()
     }
 
-    /// The host.
+    /// The host: its addresses, neighbours and counters.
     pub fn host(&self) -> &Host {
         &self.leg.host
     }
