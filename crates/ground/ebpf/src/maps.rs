@@ -24,7 +24,7 @@ pub enum MapKind {
 pub struct MapSpec {
     /// Its name for people; the kernel keeps the first fifteen bytes.
     pub name: String,
-    /// Its kind.
+    /// How the kernel keeps its elements.
     pub kind: MapKind,
     /// Bytes of a key.
     pub key: u32,

@@ -33,7 +33,7 @@ mod map;
 mod netlink;
 mod probe;
 mod program;
-mod ring;
+mod ringbuf;
 mod sys;
 mod wait;
 
@@ -45,6 +45,6 @@ pub use map::Map;
 pub use netlink::peer_is_elsewhere;
 pub use probe::takes_redirected;
 pub use program::{Kind, LoadError, Program, TestRun, Verified};
-pub use ring::RingReader;
+pub use ringbuf::RingReader;
 pub use sys::{possible_cpus, raise_memlock};
 pub use wait::wait_for_programs;

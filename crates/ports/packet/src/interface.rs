@@ -3,13 +3,12 @@
 //! sysfs would answer too, but it shows the namespace it was mounted in; an ioctl shows the caller's.
 
 use barewire_port::OpenError;
+use barewire_text::{Quote, did_you_mean, nearest};
 use barewire_wire::MacAddr;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Words at least this alike (Jaro-Winkler, 0 to 1) are offered as corrections.
-const NEAR_ENOUGH: f64 = 0.7;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 pub(crate) const ETHTOOL_GRXFH: u32 = 0x29;
@@ -95,13 +94,10 @@ impl Interface {
 /// `; did you mean ...?` with the nearest interface, and the names that exist.
 fn hint(name: &str) -> String {
     let names = names();
-    let near = names
-        .iter()
-        .map(|n| (strsim::jaro_winkler(name, n), n))
-        .filter(|(likeness, _)| *likeness >= NEAR_ENOUGH)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, best)) => format!("; did you mean `{best}`? (there are: {})", names.join(", ")),
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(best) => {
+            format!("; {} (there are: {})", did_you_mean(best, Quote::Back), names.join(", "))
+        }
         None if names.is_empty() => "; there is none in this network namespace".to_owned(),
         None => format!("; there are: {}", names.join(", ")),
     }

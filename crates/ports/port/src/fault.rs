@@ -52,12 +52,12 @@ impl FaultConfig {
         let seed = uri.take_or("seed", 1)?;
         let words = [("rx", Direction::Rx), ("tx", Direction::Tx), ("both", Direction::Both)];
         let direction = uri.take_choice("dir", &words)?.unwrap_or(Direction::Tx);
-        let (p, r) = (uri.take::<f64>("burst_p")?, uri.take::<f64>("burst_r")?);
-        let good_loss = uri.take_or("burst_good_loss", 0.0)?;
-        let bad_loss = uri.take_or("burst_bad_loss", 1.0)?;
-        let burst_loss = match (p, r) {
+        let (to_bad, to_good) = (uri.take::<f64>("burst_p")?, uri.take::<f64>("burst_r")?);
+        let loss_good = uri.take_or("burst_good_loss", 0.0)?;
+        let loss_bad = uri.take_or("burst_bad_loss", 1.0)?;
+        let burst_loss = match (to_bad, to_good) {
             (None, None) => None,
-            (Some(p), Some(r)) => Some(GilbertElliott { p, r, good_loss, bad_loss }),
+            (Some(to_bad), Some(to_good)) => Some(GilbertElliott { to_bad, to_good, loss_good, loss_bad }),
             _ => return Err(uri.bad("loss in bursts needs both burst_p and burst_r")),
         };
         let outage_ms = uri.take_or("outage_ms", 0)?;
@@ -130,8 +130,8 @@ impl FaultConfig {
             }
         }
         if let Some(b) = s.burst_loss {
-            uri = uri.with("burst_p", b.p).with("burst_r", b.r);
-            uri = uri.with("burst_good_loss", b.good_loss).with("burst_bad_loss", b.bad_loss);
+            uri = uri.with("burst_p", b.to_bad).with("burst_r", b.to_good);
+            uri = uri.with("burst_good_loss", b.loss_good).with("burst_bad_loss", b.loss_bad);
         }
         if let Some(o) = s.outage {
             let ms = |d: Duration| d.as_nanos() / 1_000_000;

@@ -15,17 +15,37 @@ pub const RATE_BPS_MAX: u64 = 8_000_000_000_000;
 /// Most frames that may be let wait: the queue for them is allocated beforehand.
 pub const LIMIT_FRAMES_MAX: u32 = 1 << 20;
 
-/// Loss in bursts: the two-state model of Gilbert (1960) and Elliott (1963). The state changes before each frame is judged.
+/// The two-state loss model of Gilbert (1960) and Elliott (1963), as probabilities from 0 to 1. The state may change before each frame is
+/// judged. Who uses the model draws: with which generator, and whether a probability of zero draws, decides what a seed replays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GilbertElliott {
-    /// Probability of leaving the good state, per frame.
-    pub p: f64,
-    /// Probability of leaving the bad state, per frame.
-    pub r: f64,
+    /// Chance to turn bad, per frame in the good state.
+    pub to_bad: f64,
+    /// Chance to turn good, per frame in the bad state: one over the mean length of a burst in frames.
+    pub to_good: f64,
     /// Loss in the good state.
-    pub good_loss: f64,
+    pub loss_good: f64,
     /// Loss in the bad state.
-    pub bad_loss: f64,
+    pub loss_bad: f64,
+}
+
+impl GilbertElliott {
+    /// The chance that the state changes.
+    #[inline]
+    pub fn turn(&self, is_bad: bool) -> f64 {
+        if is_bad { self.to_good } else { self.to_bad }
+    }
+
+    /// The chance that a frame is lost.
+    #[inline]
+    pub fn loss(&self, is_bad: bool) -> f64 {
+        if is_bad { self.loss_bad } else { self.loss_good }
+    }
+
+    /// Whether all four are probabilities.
+    pub fn is_valid(&self) -> bool {
+        [self.to_bad, self.to_good, self.loss_good, self.loss_bad].iter().all(|p| (0.0..=1.0).contains(p))
+    }
 }
 
 /// A window in which nothing passes, counted from the first frame that the plan sees.
@@ -127,14 +147,13 @@ impl FaultSettings {
     /// The setting that is out of bounds, and the bounds.
     pub fn check(&self) -> Result<(), &'static str> {
         let chance = |p: f64| (0.0..=1.0).contains(&p);
-        let ge = self.burst_loss.unwrap_or(GilbertElliott { p: 0.0, r: 1.0, good_loss: 0.0, bad_loss: 1.0 });
         match () {
             () if !chance(self.loss) => Err("loss must be from 0 to 1"),
             () if !chance(self.reorder) => Err("reorder must be from 0 to 1"),
             () if !chance(self.duplicate) => Err("duplicate must be from 0 to 1"),
             () if !chance(self.ecn) => Err("ecn must be from 0 to 1"),
             () if !chance(self.corrupt) => Err("corrupt must be from 0 to 1"),
-            () if ![ge.p, ge.r, ge.good_loss, ge.bad_loss].into_iter().all(chance) => {
+            () if self.burst_loss.is_some_and(|model| !model.is_valid()) => {
                 Err("burst_p, burst_r, burst_good_loss and burst_bad_loss must be from 0 to 1")
             }
             () if self.rate_bps > RATE_BPS_MAX => Err("rate_bps must be at most 8e12"),
@@ -359,13 +378,11 @@ impl FaultPlan {
     }
 
     fn in_burst(&mut self) -> bool {
-        let Some(ge) = self.settings.burst_loss else { return false };
+        let Some(model) = self.settings.burst_loss else { return false };
         // Two draws a frame, always: the sequence does not depend on the state.
         let (change, loss) = (self.burst.unit(), self.burst.unit());
-        if change < if self.in_bad_state { ge.r } else { ge.p } {
-            self.in_bad_state = !self.in_bad_state;
-        }
-        loss < if self.in_bad_state { ge.bad_loss } else { ge.good_loss }
+        self.in_bad_state ^= change < model.turn(self.in_bad_state);
+        loss < model.loss(self.in_bad_state)
     }
 
     /// When a frame leaves the rate limit, and how many wait before it; `None` when too many do.
@@ -485,7 +502,7 @@ mod tests {
     #[test]
     fn bursts_have_the_length_and_share_of_the_model() {
         // Mean stay in the bad state 1/r = 5 frames; share of bad frames p/(p+r) = 1/21.
-        let ge = GilbertElliott { p: 0.01, r: 0.2, good_loss: 0.0, bad_loss: 1.0 };
+        let ge = GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.0, loss_bad: 1.0 };
         let mut p = plan(FaultSettings { burst_loss: Some(ge), ..FaultSettings::default() }, 5);
         let losses: Vec<bool> = run(&mut p, 200_000, 10, 60).iter().map(lost).collect();
         let share = losses.iter().filter(|&&l| l).count() as f64 / losses.len() as f64;
@@ -598,7 +615,7 @@ mod tests {
         assert!(FaultPlan::new(FaultSettings { ecn: 1.1, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { limit_frames: u32::MAX, ..ok() }, 1).is_err());
         assert!(FaultPlan::new(FaultSettings { rate_bps: u64::MAX, ..ok() }, 1).is_err());
-        let ge = GilbertElliott { p: -0.1, r: 0.5, good_loss: 0.0, bad_loss: 1.0 };
+        let ge = GilbertElliott { to_bad: -0.1, to_good: 0.5, loss_good: 0.0, loss_bad: 1.0 };
         assert!(FaultPlan::new(FaultSettings { burst_loss: Some(ge), ..ok() }, 1).is_err());
     }
 
@@ -624,6 +641,18 @@ mod tests {
                     prop_assert!(d.copy_at.is_none_or(|c| c >= now));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn each_state_has_its_chances() {
+        let model = GilbertElliott { to_bad: 0.1, to_good: 0.2, loss_good: 0.3, loss_bad: 0.4 };
+        assert_eq!((model.turn(false), model.turn(true)), (0.1, 0.2));
+        assert_eq!((model.loss(false), model.loss(true)), (0.3, 0.4));
+        assert!(model.is_valid());
+        for wrong in [-0.1, 1.1, f64::NAN] {
+            assert!(!GilbertElliott { loss_bad: wrong, ..model }.is_valid());
+            assert!(!GilbertElliott { to_bad: wrong, ..model }.is_valid());
         }
     }
 }

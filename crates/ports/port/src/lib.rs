@@ -42,6 +42,7 @@ mod trace;
 mod unix;
 mod uri;
 
+pub use barewire_text::suggest;
 pub use caps::{MacAddr, PortCaps, PortCounters};
 pub use error::{OpenError, PortError};
 pub use fault::{Direction, Fault, FaultConfig, FaultObserver, HELD_MAX, Judged};
@@ -55,7 +56,7 @@ pub use pcap::{PcapConfig, PcapPort, Speed};
 pub use pcap_file::{LINK_ETHERNET, PACKET_MAX, PcapError, PcapPacket, PcapReader, PcapWriter};
 pub use trace::{TRACE_BYTES_DEFAULT, Trace, TraceConfig, TraceCounters};
 pub use unix::{UnixConfig, UnixPort};
-pub use uri::{PortUri, SCHEMES, WRAPPERS, Wrapper, suggest};
+pub use uri::{PortUri, SCHEMES, WRAPPERS, Wrapper};
 
 use barewire_base::Instant;
 use barewire_frame::Burst;

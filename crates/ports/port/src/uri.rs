@@ -5,6 +5,7 @@
 //! taken as itself where it cannot be mistaken.
 
 use crate::OpenError;
+use barewire_text::suggest;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write as _};
 use std::str::FromStr;
@@ -13,9 +14,6 @@ use std::str::FromStr;
 pub const SCHEMES: &[&str] = &["dpdk", "mem", "packet", "pcap", "unix", "xdp"];
 /// The wrappers that may stand in front of a scheme.
 pub const WRAPPERS: &[&str] = &["fault", "trace"];
-
-/// Words at least this alike (0 to 1) are offered as corrections.
-const NEAR_ENOUGH: f64 = 0.8;
 
 /// One wrapper in front of the scheme, the outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,27 +174,6 @@ impl PortUri {
     pub fn io(&self, call: &'static str, source: std::io::Error) -> OpenError {
         OpenError::Io { uri: self.text.clone(), call, source }
     }
-}
-
-/// `did you mean ...?` when a word is near, and the list of all of them.
-pub fn suggest(word: &str, known: &[&str]) -> String {
-    let near = known
-        .iter()
-        .map(|k| (likeness(word, k), *k))
-        .filter(|(likeness, _)| *likeness >= NEAR_ENOUGH)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    let list = known.join(", ");
-    match near {
-        Some((_, best)) => format!("did you mean `{best}`? (known: {list})"),
-        None => format!("known: {list}"),
-    }
-}
-
-/// Jaro-Winkler favours a common beginning; swapped letters in a short word count as one slip.
-fn likeness(word: &str, known: &str) -> f64 {
-    let slips = strsim::osa_distance(word, known);
-    let few = slips <= (known.len() / 3).max(1);
-    strsim::jaro_winkler(word, known).max(if few { 1.0 - 0.1 * slips as f64 } else { 0.0 })
 }
 
 impl FromStr for PortUri {

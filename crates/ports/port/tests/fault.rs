@@ -361,7 +361,7 @@ fn what_is_written_into_a_uri_is_read_out_of_it() {
     use barewire_port::{GilbertElliott, Outage};
     let all = FaultSettings {
         loss: 0.01,
-        burst_loss: Some(GilbertElliott { p: 1e-3, r: 0.25, good_loss: 0.0, bad_loss: 0.75 }),
+        burst_loss: Some(GilbertElliott { to_bad: 1e-3, to_good: 0.25, loss_good: 0.0, loss_bad: 0.75 }),
         reorder: 0.02,
         reorder_gap: 5,
         reorder_hold: Duration::from_micros(77),

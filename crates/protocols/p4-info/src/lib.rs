@@ -27,6 +27,8 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+use barewire_text::{Quote, did_you_mean};
+
 pub mod message;
 mod schema;
 pub mod text;
@@ -39,10 +41,6 @@ pub use write::to_text;
 
 /// ` (did you mean 'x'?)` with the nearest of some words, or nothing when none is near.
 pub fn nearest_hint<'a>(word: &str, words: impl IntoIterator<Item = &'a str>) -> String {
-    words
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= 1 + word.len().max(candidate.len()) / 3)
-        .map_or_else(String::new, |(_, candidate)| format!(" (did you mean '{candidate}'?)"))
+    let near = barewire_text::nearest(word, words);
+    near.map_or_else(String::new, |near| format!(" ({})", did_you_mean(near, Quote::Single)))
 }

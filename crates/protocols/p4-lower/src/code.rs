@@ -166,7 +166,7 @@ impl Lower<'_> {
                 if name.ends_with(|c: char| c.is_ascii_digit()) {
                     name.push('l');
                 }
-                format!("{name}{}", place.line)
+                format!("{name}{}", place.at.line)
             }
             None => "act".to_owned(),
         };

@@ -17,7 +17,7 @@ fn made(text: &str) -> Result<Program, (usize, String)> {
     let typed = types::check(&source, &map, &mut found);
     assert_eq!(found.error_count(), 0, "{:?}", found.iter().map(|d| &d.message).collect::<Vec<_>>());
     lower(&source, &typed, &map, "a.p4").map_err(|refusal| {
-        let line = map.place(refusal.span()).map_or(0, |place| place.line as usize);
+        let line = map.place(refusal.span()).map_or(0, |place| place.at.line as usize);
         (line, refusal.message.clone())
     })
 }

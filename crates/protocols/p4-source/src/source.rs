@@ -3,6 +3,7 @@
 //! A [`Span`] always lies where the reader has to look: in the file, at the text itself, or at the use of the macro that
 //! the text came out of. What the macro's body looks like is one step away ([`SourceMap::expansion`]). So a span of a node
 //! that began in one macro and ended in another still is one stretch of one file.
+use barewire_text::Place;
 use std::fmt;
 use std::sync::Arc;
 
@@ -143,18 +144,16 @@ impl SourceFile {
 
 /// A place as people write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePlace {
     /// The file, or what `#line` calls it.
     pub file: Arc<str>,
-    /// From 1.
-    pub line: u32,
-    /// In characters, from 1.
-    pub column: u32,
+    /// Where in it; the line is the one that `#line` gives.
+    pub at: Place,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+        write!(f, "{}:{}", self.file, self.at)
     }
 }
 
@@ -214,13 +213,13 @@ impl SourceMap {
     }
 
     /// Where a span starts, with `#line` taken into account.
-    pub fn place(&self, span: Span) -> Option<Place> {
+    pub fn place(&self, span: Span) -> Option<FilePlace> {
         let file = self.file(span.file)?;
         let index = file.line_index(span.start);
         let line_start = file.line_range(index).start;
         let before = file.text.get(line_start..span.start as usize).unwrap_or("");
-        let (name, line) = self.presumed(file, index);
-        Some(Place { file: name, line, column: before.chars().count() as u32 + 1 })
+        let (file, line) = self.presumed(file, index);
+        Some(FilePlace { file, at: Place { line, column: before.chars().count() as u32 + 1 } })
     }
 
     /// What a line (from 0) is called: file and line from 1.

@@ -119,7 +119,7 @@ fn every_sample_is_judged_as_by_the_reference_compiler() {
         if let Some((kind, _, line)) = expected_error(&sample.error) {
             judged_lines += 1;
             let first = diags.iter().find(|d| d.severity == Severity::Error);
-            let found = first.map(|d| (d.code, map.place(d.span()).map_or(0, |place| place.line)));
+            let found = first.map(|d| (d.code, map.place(d.span()).map_or(0, |place| place.at.line)));
             if found == Some((kind, line)) {
                 lines += 1;
             } else {

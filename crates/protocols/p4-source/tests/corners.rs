@@ -31,7 +31,7 @@ fn corners_are_judged_by_the_specification() {
         }
         let drawn = render_all(&map, &found, Style::Plain);
         let first = found.iter().find(|d| d.severity == Severity::Error);
-        let first = first.map(|d| (map.place(d.span()).map_or(0, |place| place.line), d.code));
+        let first = first.map(|d| (map.place(d.span()).map_or(0, |place| place.at.line), d.code));
         let right = match (expected, first) {
             (None, None) => true,
             (Some((line, kind)), Some((at, code))) => line == at && (kind == "*" || kind == code),

@@ -10,7 +10,7 @@ fn warnings(text: &str) -> Vec<(&'static str, u32)> {
     let program = parse(&mut map, &files, &Options::default(), "a.p4", &mut diags);
     types::check(&program, &map, &mut diags);
     assert_eq!(diags.error_count(), 0, "{:?}", diags.iter().map(|d| &d.message).collect::<Vec<_>>());
-    let line = |d: &barewire_p4_source::Diagnostic| map.place(d.span()).map_or(0, |place| place.line);
+    let line = |d: &barewire_p4_source::Diagnostic| map.place(d.span()).map_or(0, |place| place.at.line);
     diags.iter().map(|d| (d.code, line(d))).collect()
 }
 

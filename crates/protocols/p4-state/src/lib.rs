@@ -53,11 +53,12 @@ mod tuple_merge;
 mod value_set;
 
 pub use arrays::{CounterState, RegisterState};
+pub use barewire_p4::state::{Rate, TableAction};
 pub use error::{EntryError, StateError, Subject};
-pub use meter::{Levels, MeterState, Rate};
+pub use meter::{Levels, MeterState};
 pub use profile::ProfileState;
 pub use program::{Outcome, ProgramState};
-pub use table::{EntryStats, Garbage, TableAction, TableState};
+pub use table::{EntryStats, Garbage, TableState};
 pub use value_set::ValueSetState;
 
 /// The word of a record with its action and flags.

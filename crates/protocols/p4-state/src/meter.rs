@@ -7,15 +7,7 @@ use crate::error::EntryError;
 use crate::slab::Slab;
 use crate::{MAX_HANDLES, check_index};
 use barewire_p4::ir::{MeterArray, MeterUnit};
-
-/// One rate of a meter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
-    /// Packets or bytes a microsecond.
-    pub per_us: f64,
-    /// Packets or bytes at once.
-    pub burst: u64,
-}
+use barewire_p4::state::Rate;
 
 /// What a meter array's buckets hold, where somebody else meters packets by the same meters (a kernel).
 pub trait Levels: std::fmt::Debug + Send {

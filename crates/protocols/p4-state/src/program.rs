@@ -2,9 +2,9 @@
 
 use crate::arrays::{CounterState, RegisterState};
 use crate::error::{EntryError, StateError, Subject};
-use crate::meter::{MeterState, Rate};
+use crate::meter::MeterState;
 use crate::profile::ProfileState;
-use crate::table::{ActionInfo, EntryStats, Garbage, TableAction, TableState};
+use crate::table::{ActionInfo, EntryStats, Garbage, TableState};
 use crate::value_set::ValueSetState;
 use crate::{ACTION, ARGS, GROUP, HIT, MAX_GARBAGE, MAX_LOGS, MEMBER, account};
 use barewire_base::Prng;
@@ -14,7 +14,7 @@ use barewire_p4::ir::{
     TableId, ValueSetId,
 };
 use barewire_p4::key::MatchParam;
-use barewire_p4::state::{Applied, State};
+use barewire_p4::state::{Applied, Rate, State, TableAction};
 use num_bigint::BigUint;
 use std::collections::VecDeque;
 

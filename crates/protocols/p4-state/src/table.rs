@@ -10,18 +10,8 @@ use crate::tuple::Tail;
 use crate::{ACTION, ARGS, BYTES, GROUP, HIT, LAST_HIT, MAX_HANDLES, MEMBER, PACKETS};
 use barewire_p4::ir::{ActionCall, MeterId, ProfileId, Program, Table, TableActions};
 use barewire_p4::key::{MatchParam, arg_words};
+use barewire_p4::state::TableAction;
 use std::sync::Arc;
-
-/// What an entry, or a table's default entry, does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TableAction {
-    /// An action with its arguments.
-    Call(ActionCall),
-    /// A member of the table's profile.
-    Member(u32),
-    /// A group of the table's profile.
-    Group(u32),
-}
 
 /// What is counted of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -41,7 +41,7 @@ fn every_program_imports_or_says_why_not() {
             }
             Err(error) => {
                 let place = error.place().unwrap_or_else(|| panic!("{name} is JSON: {error}"));
-                assert!(!place.path.is_empty() && place.line > 0, "{name}: {error}");
+                assert!(!place.path.is_empty() && place.at.line > 0, "{name}: {error}");
                 // What comes with packet tests must run.
                 if !name.starts_with("import/") {
                     must_run.push(format!("{name}: {error}"));

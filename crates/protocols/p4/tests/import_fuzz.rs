@@ -199,7 +199,7 @@ fn mutated_files_are_answered() {
             Err(error) => {
                 // Every refusal can be shown, and one that is no syntax error has its place.
                 assert!(!error.to_string().is_empty());
-                usize::from(error.place().is_some_and(|place| place.line > 0))
+                usize::from(error.place().is_some_and(|place| place.at.line > 0))
             }
         });
         match outcome {

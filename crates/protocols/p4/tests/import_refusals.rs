@@ -12,7 +12,7 @@ fn refused(program: &Value, path: &str, text: &str) {
     let error = refusal(program);
     let place = error.place().expect("a place");
     assert_eq!(place.path, path, "{error}");
-    assert!(place.line > 0 && place.column > 0);
+    assert!(place.at.line > 0 && place.at.column > 0);
     assert!(error.to_string().contains(text), "{error}\n  should contain: {text}");
 }
 
@@ -28,7 +28,7 @@ fn syntax_errors_have_line_and_column() {
     let error = import("{\n  \"a\": tru\n}").unwrap_err();
     assert_eq!(error.to_string(), "not JSON: line 2, column 8: expected a value, found 't'");
     let deep = "[".repeat(MAX_NESTING + 2);
-    assert!(matches!(import(&deep), Err(ImportError::Syntax { line: 1, .. })));
+    assert!(matches!(import(&deep), Err(ImportError::Syntax { at, .. }) if at.line == 1));
     let error = import("{\"é\": 1, \"é\": 2}").unwrap_err();
     assert_eq!(error.to_string(), "not JSON: line 1, column 10: the object has two members named 'é'");
     assert!(import("").is_err());
@@ -54,8 +54,8 @@ fn places_have_path_name_line_and_column() {
     let place = error.place().unwrap();
     assert_eq!(place.path, "pipelines[0].tables[0].key[1].target[0]");
     assert_eq!(place.name.as_deref(), Some("dst"));
-    let line = text.lines().nth(place.line as usize - 1).unwrap();
-    assert_eq!(&line[place.column as usize - 1..], "\"ethernt\",");
+    let line = text.lines().nth(place.at.line as usize - 1).unwrap();
+    assert_eq!(&line[place.at.column as usize - 1..], "\"ethernt\",");
     assert!(error.to_string().ends_with("unknown header 'ethernt', did you mean 'ethernet'?"), "{error}");
 }
 

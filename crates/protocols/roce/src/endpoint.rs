@@ -579,7 +579,7 @@ impl Endpoint {
                 _ if !qp.alive => None,
                 QpKind::Ud => qp.datagram(core, buf),
                 QpKind::Rc => {
-                    qp.answer_next(core, slot, now, buf).or_else(|| qp.request(core, slot, now, buf))
+                    qp.write_next_answer(core, slot, now, buf).or_else(|| qp.request(core, slot, now, buf))
                 }
             };
             let Some(len) = sent else {

@@ -102,7 +102,7 @@ impl Qp {
             if !self.nak_sent {
                 self.nak_sent = true;
                 core.counters.nak_sequence_sent.add(1);
-                self.answer(core, slot, Syndrome::SEQUENCE_ERROR, self.expected_psn);
+                self.owe_ack(core, slot, Syndrome::SEQUENCE_ERROR, self.expected_psn);
             }
             return Err(DropReason::OutOfWindow);
         }
@@ -126,7 +126,7 @@ impl Qp {
                 }
                 // One that is due tells of this packet as well; a NAK that is due was overtaken by what it asked for.
                 if segment.bth.ack_request || self.ack.is_some() {
-                    self.answer(core, slot, Syndrome::ACK, self.plain_psn);
+                    self.owe_ack(core, slot, Syndrome::ACK, self.plain_psn);
                 }
                 Ok(())
             }
@@ -134,7 +134,8 @@ impl Qp {
         }
     }
 
-    fn answer(&mut self, core: &mut Core, slot: u32, syndrome: Syndrome, at: u32) {
+    /// An acknowledgement or a NAK is due; [`write_next_answer`](Self::write_next_answer) sends it. It takes the place of one that is not yet sent.
+    fn owe_ack(&mut self, core: &mut Core, slot: u32, syndrome: Syndrome, at: u32) {
         self.ack = Some(syndrome);
         self.ack_psn = at;
         self.wake(core, slot);
@@ -158,7 +159,7 @@ impl Qp {
             None => {
                 // What follows it will come again with it.
                 self.nak_sent = true;
-                self.answer(core, slot, syndrome, at);
+                self.owe_ack(core, slot, syndrome, at);
                 Err(DropReason::NoReceive)
             }
             Some(fault) => {
@@ -166,7 +167,7 @@ impl Qp {
                 let owed = (std::mem::take(&mut self.resources), std::mem::take(&mut self.answering));
                 self.die(core, Some(fault), WcStatus::Flushed);
                 (self.resources, self.answering) = owed;
-                self.answer(core, slot, syndrome, at);
+                self.owe_ack(core, slot, syndrome, at);
                 Err(DropReason::BadState)
             }
         }
@@ -407,7 +408,7 @@ impl Qp {
         if matches!(operation, Operation::Send | Operation::Write) {
             // A NAK that is due says the same and more.
             if self.ack.is_none() {
-                self.answer(core, slot, Syndrome::ACK, self.plain_psn);
+                self.owe_ack(core, slot, Syndrome::ACK, self.plain_psn);
             }
             return Err(DropReason::Duplicate);
         }
@@ -437,7 +438,7 @@ impl Qp {
 
     /// Writes the next answer: read data and atomic results first, as an acknowledgement of something later would say that
     /// they had been sent.
-    pub(crate) fn answer_next(
+    pub(crate) fn write_next_answer(
         &mut self,
         core: &mut Core,
         slot: u32,

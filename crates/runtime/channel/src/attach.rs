@@ -32,7 +32,7 @@ pub enum AttachError {
     Refused {
         /// One of the constants of [`Refused`](crate::message::Refused).
         code: u16,
-        /// Why.
+        /// The daemon's reason, a sentence for people; `code` is for programs.
         message: String,
         /// What could be done.
         hint: String,
@@ -55,7 +55,7 @@ pub enum AttachError {
     /// An engine in threads of the application did not start.
     #[error("{what}")]
     Engine {
-        /// Why.
+        /// What failed and why, a sentence for people.
         what: String,
     },
     /// Waiting for it was interrupted.

@@ -51,6 +51,31 @@ const PEER: u8 = 0x8b;
 /// Bytes that a name has in an entry.
 pub const PEER_NAME_MAX: usize = 16;
 
+/// Why the daemon did not take a message: the code of [`Completion::SendRefused`]. A reader takes a code that it does not know for
+/// [`INVALID`](send_refusal::INVALID).
+pub mod send_refusal {
+    /// There is no such flow of this application's, or no longer.
+    pub const NO_SUCH_FLOW: u16 = 1;
+    /// The flow is closing.
+    pub const CLOSING: u16 = 2;
+    /// Longer than a message may be, or not in the send memory.
+    pub const INVALID: u16 = 3;
+}
+
+/// Why nobody listens: the code of [`Completion::ListenFailed`].
+pub mod listen_failure {
+    /// No port that one can listen on.
+    pub const BAD_PORT: u16 = 1;
+    /// Somebody listens there already.
+    pub const TAKEN: u16 = 2;
+    /// The application's, or its user's, number of listeners.
+    pub const LIMIT: u16 = 3;
+    /// This user may not listen there.
+    pub const NOT_PERMITTED: u16 = 4;
+    /// The address is none of the daemon's.
+    pub const NOT_OURS: u16 = 5;
+}
+
 /// An entry that the other side should not have written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
@@ -75,7 +100,7 @@ pub enum Request {
         local: Option<IpAddr>,
         /// Our UDP port; 0: the daemon chooses.
         local_udp_port: u16,
-        /// Where to.
+        /// Address and UDP port of the listener; a link-local IPv6 address with its scope, the index of the interface.
         remote: SocketAddr,
         /// Deliver messages in the order in which they were sent.
         ordered: bool,
@@ -84,23 +109,23 @@ pub enum Request {
     Listen {
         /// Comes back with the answer and with each `Accepted`.
         token: u64,
-        /// The port.
+        /// The UDP port to listen on; an application listens on each once.
         udp_port: u16,
         /// Which of our addresses; `None`: all. With several ports it says on which.
         local: Option<IpAddr>,
     },
     /// Accept no more flows on a UDP port; those that exist stay.
     Unlisten {
-        /// The port.
+        /// The UDP port of an earlier `Listen`.
         udp_port: u16,
     },
     /// Send a message. Its memory is the daemon's until `Sent` or `SendRefused`.
     Send {
-        /// On which flow.
+        /// On which flow: the number that `Connecting` or `Accepted` gave.
         flow: u64,
         /// Where the message starts.
         offset: u32,
-        /// Its length.
+        /// Its length in bytes; 0 is a message, too.
         len: u32,
         /// Comes back with the answer.
         token: u64,
@@ -116,35 +141,36 @@ pub enum Request {
     },
     /// Close a flow after everything sent was delivered. Answered by `Closed`.
     Close {
-        /// Which.
+        /// A flow of this application's; another's is left alone, and counted.
         flow: u64,
     },
     /// End a flow at once. Answered by `Closed`.
     Reset {
-        /// Which.
+        /// A flow of this application's; another's is left alone, and counted.
         flow: u64,
     },
     /// Something about RDMA.
     Rdma(rdma::Request),
 }
 
-/// What the daemon tells an application. Codes and reasons are numbers here; the transport and the daemon name them.
+/// What the daemon tells an application. Codes are named here; reasons are the transport's. A flow is known by the number that
+/// `Connecting` or `Accepted` gave; `Closed` is the last that is said of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
     /// Flows are accepted on the port.
     Listening {
         /// The request's.
         token: u64,
-        /// The port.
+        /// The request's UDP port.
         udp_port: u16,
     },
     /// They are not.
     ListenFailed {
         /// The request's.
         token: u64,
-        /// The port.
+        /// The request's UDP port.
         udp_port: u16,
-        /// Why.
+        /// Why: one of [`listen_failure`].
         code: u16,
     },
     /// A connection is being made: the number its flow will have.
@@ -180,7 +206,7 @@ pub enum Completion {
         token: u64,
         /// The flow; 0 when it never had a number.
         flow: u64,
-        /// Why.
+        /// Why: the transport's `ConnectFailure` as a number.
         reason: u16,
     },
     /// Somebody connected to a listener.
@@ -222,14 +248,14 @@ pub enum Completion {
         token: u64,
         /// As in `Send`.
         offset: u32,
-        /// Why.
+        /// Why: one of [`send_refusal`].
         code: u16,
     },
     /// The flow has ended.
     Closed {
         /// The flow.
         flow: u64,
-        /// Why.
+        /// Why: the transport's `CloseReason` as a number.
         reason: u16,
     },
     /// Something about RDMA.

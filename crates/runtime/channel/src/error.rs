@@ -147,9 +147,9 @@ pub enum ControlError {
     /// [`FDS_MAX`](crate::control::FDS_MAX) descriptors: not sent.
     #[error("control message of {bytes} bytes and {fds} descriptors is too large")]
     TooLarge {
-        /// Its length.
+        /// Bytes of the message.
         bytes: usize,
-        /// Its descriptors.
+        /// File descriptors that were to go with it.
         fds: usize,
     },
     /// What came is no message of the expected kind. The connection still works; whether to keep it is the caller's

@@ -17,7 +17,7 @@
 //! The application may write every byte of the memory at any time, and may do to its descriptors whatever a descriptor
 //! allows. The daemon therefore trusts nothing that it reads: ring indices are checked ([`barewire_ring`]), entries are
 //! copied once and then decoded by a total function ([`entry`]), and the geometry is the daemon's own copy. Offsets and
-//! lengths in requests are the application's claims: check them against the books before use. The client side is built
+//! lengths in requests are the application's claims: the daemon checks them (`applications`) before use. The client side is built
 //! alike, so that a daemon gone mad costs the application its channel and nothing else.
 //!
 //! # Doorbells

@@ -27,7 +27,7 @@ pub fn random<const N: usize>() -> Result<[u8; N], RandomError> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// The port.
+    /// The port could not be opened.
     #[error(transparent)]
     Port(#[from] OpenError),
     /// The frame pool.
@@ -115,7 +115,7 @@ pub struct HostSettings<'a> {
 
 /// A port, its pool, and the configuration of the host on it.
 pub struct Attached {
-    /// The port.
+    /// The port, open; its frames are the pool's, so it has to go before the pool.
     pub port: Box<dyn Port>,
     /// The port's pool.
     pub pool: Pool,

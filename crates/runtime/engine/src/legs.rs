@@ -8,8 +8,8 @@
 //! ```
 //! A flow stays with its leg: its packets carry an address of that leg, and answers to them come back to it.
 
-use barewire_base::Instant;
-use barewire_frame::{BURST_MAX, Burst};
+use barewire_base::{Counter, DropCounters, DropReason, Instant};
+use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Host, HostEvent};
 use barewire_port::{Port, PortError};
 use std::cmp::Reverse;
@@ -17,7 +17,45 @@ use std::net::IpAddr;
 
 /// Frames received in one cycle from a port of memory. Two ends that answer each other would else take turns with whole
 /// windows, each idle while the other works; where sending costs a system call, large bursts are worth that.
-pub(crate) const RX_BURST_MEMORY: usize = 8;
+const RX_BURST_MEMORY: usize = 8;
+
+/// Transmit bursts of one port in one cycle.
+pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
+
+/// What a stack counts besides what its port, host and endpoint count themselves.
+#[derive(Debug, Default)]
+pub struct StackCounters {
+    /// Frames dropped between port and endpoint, by reason.
+    pub drops: DropCounters,
+    /// Frames handed to another engine that owns their flow.
+    pub forwarded: Counter,
+    /// Frames to our own address, which never reach the port.
+    pub looped: Counter,
+}
+
+/// Where the frames that a stack fills come from. Dropped after the legs: a port gives its frames back when it is dropped.
+pub(crate) struct Supply {
+    /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
+    spare: Option<Frame>,
+    pub(crate) pool: Pool,
+    pub(crate) counters: StackCounters,
+}
+
+impl Supply {
+    pub(crate) fn new(pool: Pool) -> Supply {
+        Supply { spare: None, pool, counters: StackCounters::default() }
+    }
+
+    /// An empty frame. `None`, counted: the pool has none.
+    #[inline]
+    fn take(&mut self) -> Option<Frame> {
+        let frame = self.spare.take().or_else(|| self.pool.alloc());
+        if frame.is_none() {
+            self.counters.drops.count(DropReason::PoolEmpty);
+        }
+        frame
+    }
+}
 
 /// A port with the host on it, and the frames between the two.
 pub struct Leg {
@@ -54,7 +92,7 @@ impl Leg {
         }
     }
 
-    /// The port.
+    /// The port, to look at its capabilities and counters.
     pub fn port(&self) -> &dyn Port {
         &*self.port
     }
@@ -64,12 +102,12 @@ impl Leg {
         &mut *self.port
     }
 
-    /// The host.
+    /// The host: its addresses, neighbours and counters.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// The host.
+    /// The host, to change its configuration.
     pub fn host_mut(&mut self) -> &mut Host {
         &mut self.host
     }
@@ -93,6 +131,43 @@ impl Leg {
             changed = true;
         }
         changed
+    }
+
+    /// Runs the host's timers, where one is due. Whether a neighbour was found or lost.
+    #[inline]
+    pub(crate) fn run_timers(&mut self, now: Instant) -> bool {
+        let is_due = self.host.poll_timeout().is_some_and(|at| at <= now);
+        if is_due {
+            self.host.handle_timeout(now);
+        }
+        is_due && self.neighbours_changed()
+    }
+
+    /// Fills the transmit burst with what `next` writes; frames to ourselves go to `looped`. The host has the first frame of each burst,
+    /// also when it is the last of the pool: an endpoint may always have a segment to send, and a host that does not answer for its address
+    /// is soon sent nothing any more. Whether there may be more to send.
+    #[inline]
+    pub(crate) fn fill(
+        &mut self,
+        now: Instant,
+        supply: &mut Supply,
+        mut next: impl FnMut(&mut Host, &mut Frame) -> bool,
+    ) -> bool {
+        let mut hosts_turn = self.host.has_transmit();
+        while self.tx.room() > 0 && self.looped.room() > 0 {
+            let Some(mut frame) = supply.take() else { return false };
+            let filled = std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame);
+            if !filled && !next(&mut self.host, &mut frame) {
+                supply.spare = Some(frame);
+                return false;
+            }
+            let to_us = frame.data().first_chunk() == Some(&self.mac);
+            let burst = if to_us { &mut self.looped } else { &mut self.tx };
+            if burst.push(frame).is_err() {
+                break;
+            }
+        }
+        true
     }
 
     /// When host or port have something to do though nothing arrives.

@@ -67,7 +67,7 @@ pub use counters::{EngineCounters, EngineSlots};
 pub use engine::{Engine, EngineConfig, EngineLinks, PUBLISH_INTERVAL, SLOW_CYCLE, UNWATCHED_POLL};
 pub use error::{EngineError, PageError, ParseIdleError, RegisterError, SpawnError};
 pub use idle::{IdleStrategy, SPIN_DEFAULT, SPIN_MAX};
-pub use legs::Leg;
+pub use legs::{Leg, StackCounters};
 pub use page::{
     CAPACITY_MAX, COUNTER_NAME_MAX, CounterKind, CounterSlot, CountersPage, CountersReader, Owner,
     PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,
@@ -78,7 +78,7 @@ pub use ports::{
 pub use rdma::{PeerPath, RdmaStack, UDP_PORT as RDMA_UDP_PORT};
 pub use registry::{Family, Place, Unit, families, place};
 pub use spawn::EngineHandle;
-pub use stack::{Rdma, Stack, StackCounters, Steered, Steering};
+pub use stack::{Rdma, Stack, Steered, Steering};
 pub use waker::{StopFlag, Waker};
 
 /// The engine's clock: `CLOCK_MONOTONIC`, the reading that drives agents and protocols. For embedding programs; an agent

@@ -1,11 +1,10 @@
 //! RDMA on a port: which frames are a RoCE endpoint's, how it finds the way to a peer, and the stack of an application that
 //! has nothing but RDMA.
 
-use crate::legs::RX_BURST_MEMORY;
-use crate::stack::{StackCounters, TX_BURSTS_PER_CYCLE};
+use crate::legs::{Leg, StackCounters, Supply, TX_BURSTS_PER_CYCLE};
 use crate::sys;
-use barewire_base::{DropReason, Duration, Instant};
-use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
+use barewire_base::{Duration, Instant};
+use barewire_frame::{Frame, Pool};
 use barewire_host::{Host, Input, Route};
 use barewire_port::{Port, PortError};
 use barewire_roce::{Endpoint, Event, PathId, PathSpec};
@@ -81,53 +80,33 @@ pub fn fill(endpoint: &mut Endpoint, now: Instant, frame: &mut Frame) -> bool {
 /// ```
 /// Reception comes first: what it makes the endpoint say (acknowledgements, answers to reads) leaves in the same cycle.
 pub struct RdmaStack {
-    // Declared before the pool: a port gives its frames back when it is dropped.
-    port: Box<dyn Port>,
-    host: Host,
+    // Declared before the supply, which has the pool: a port gives its frames back when it is dropped.
+    leg: Leg,
     endpoint: Endpoint,
-    rx: Burst,
-    tx: Burst,
-    /// Frames to ourselves. Empty between calls.
-    looped: Burst,
-    mac: [u8; 6],
-    spare: Option<Frame>,
-    pool: Pool,
-    counters: StackCounters,
+    supply: Supply,
 }
 
 impl RdmaStack {
     /// Wires the parts together. `pool` is the port's own, its frames at least [`Endpoint::frame_len_max`] long; host and
     /// endpoint have the same MAC, VLAN and addresses. The first frames that leave announce the host's addresses.
     pub fn new(port: Box<dyn Port>, pool: Pool, mut host: Host, endpoint: Endpoint) -> RdmaStack {
-        let rx_limit = if port.caps().lossless_bits { RX_BURST_MEMORY } else { BURST_MAX };
         host.announce();
-        RdmaStack {
-            port,
-            mac: host.config().mac.0,
-            host,
-            endpoint,
-            rx: Burst::with_limit(rx_limit),
-            tx: Burst::new(),
-            looped: Burst::new(),
-            spare: None,
-            pool,
-            counters: StackCounters::default(),
-        }
+        RdmaStack { leg: Leg::new(port, host), endpoint, supply: Supply::new(pool) }
     }
 
-    /// The port.
+    /// The port, to look at its capabilities and counters.
     pub fn port(&self) -> &dyn Port {
-        &*self.port
+        self.leg.port()
     }
 
     /// The port, to prepare a wait on it.
     pub fn port_mut(&mut self) -> &mut dyn Port {
-        &mut *self.port
+        self.leg.port_mut()
     }
 
-    /// The host.
+    /// The host: its addresses, neighbours and counters.
     pub fn host(&self) -> &Host {
-        &self.host
+        &self.leg.host
     }
 
     /// The endpoint: the verbs.
@@ -144,12 +123,12 @@ impl RdmaStack {
 
     /// What was counted here.
     pub fn counters(&self) -> &StackCounters {
-        &self.counters
+        &self.supply.counters
     }
 
     /// The way to `dst`; asks for the next hop's address where it is not known.
     pub fn peer_path(&mut self, now: Instant, dst: IpAddr, src: Option<IpAddr>) -> PeerPath {
-        peer_path(&mut self.host, &mut self.endpoint, now, dst, src)
+        peer_path(&mut self.leg.host, &mut self.endpoint, now, dst, src)
     }
 
     /// One duty cycle: takes in what has arrived, runs the timers, sends what is due. Says how many frames moved.
@@ -169,8 +148,8 @@ impl RdmaStack {
     /// # Errors
     /// The port's, when it is down.
     pub fn receive(&mut self, now: Instant) -> Result<usize, PortError> {
-        let received = self.port.rx_burst(now, &mut self.rx)?;
-        while let Some(frame) = self.rx.pop() {
+        let received = self.leg.port.rx_burst(now, &mut self.leg.rx)?;
+        while let Some(frame) = self.leg.rx.pop() {
             if is_roce(frame.data()) {
                 self.endpoint.handle_frame(now, frame.data());
             } else {
@@ -182,19 +161,15 @@ impl RdmaStack {
 
     #[cold]
     fn take_in_other(&mut self, now: Instant, frame: &Frame) {
-        if let Input::Udp(datagram) = self.host.handle_frame(now, frame) {
+        if let Input::Udp(datagram) = self.leg.host.handle_frame(now, frame) {
             if datagram.dst.port() == UDP_PORT {
                 self.endpoint.handle_frame(now, frame.data());
             } else {
-                self.host.port_unreachable(frame, &datagram);
+                self.leg.host.port_unreachable(frame, &datagram);
             }
         }
-        self.drain_host_events();
-    }
-
-    /// Whoever waits for a way asks again.
-    fn drain_host_events(&mut self) {
-        while self.host.poll_event().is_some() {}
+        // Whoever waits for a way asks again.
+        self.leg.neighbours_changed();
     }
 
     /// The sending half of a cycle, timers first.
@@ -202,54 +177,35 @@ impl RdmaStack {
     /// # Errors
     /// The port's, when it is down.
     pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
-        if self.host.poll_timeout().is_some_and(|at| at <= now) {
-            self.host.handle_timeout(now);
-            self.drain_host_events();
-        }
+        self.leg.run_timers(now);
         self.endpoint.handle_timeout(now);
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
             let more = self.fill(now);
-            let looped = self.looped.len();
-            while let Some(frame) = self.looped.pop() {
+            let looped = self.leg.looped.len();
+            while let Some(frame) = self.leg.looped.pop() {
                 self.endpoint.handle_frame(now, frame.data());
             }
-            self.counters.looped.add(looped as u64);
+            self.supply.counters.looped.add(looped as u64);
             sent += looped;
-            if !self.tx.is_empty() {
-                sent += self.port.tx_burst(now, &mut self.tx)?;
+            if !self.leg.tx.is_empty() {
+                sent += self.leg.port.tx_burst(now, &mut self.leg.tx)?;
             }
             // What is left in the burst found the port full: it stays there, and so do the requests behind it. What came back to
             // ourselves may have been answered.
-            if !self.tx.is_empty() || (!more && looped == 0) {
+            if !self.leg.tx.is_empty() || (!more && looped == 0) {
                 break;
             }
         }
         Ok(sent)
     }
 
-    /// Fills the transmit burst, with a frame of the host's first (see `Stack::fill`). Whether there may be more.
+    /// Fills the transmit burst. Whether there may be more.
     fn fill(&mut self, now: Instant) -> bool {
-        let mut hosts_turn = self.host.has_transmit();
-        while self.tx.room() > 0 && self.looped.room() > 0 {
-            let Some(mut frame) = self.spare.take().or_else(|| self.pool.alloc()) else {
-                self.counters.drops.count(DropReason::PoolEmpty);
-                return false;
-            };
-            let filled = (std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame))
-                || (self.endpoint.has_transmit() && fill(&mut self.endpoint, now, &mut frame))
-                || self.host.poll_transmit(now, &mut frame);
-            if !filled {
-                self.spare = Some(frame);
-                return false;
-            }
-            let to_us = frame.data().first_chunk() == Some(&self.mac);
-            let burst = if to_us { &mut self.looped } else { &mut self.tx };
-            if burst.push(frame).is_err() {
-                return true;
-            }
-        }
-        true
+        let RdmaStack { leg, endpoint, supply } = self;
+        leg.fill(now, supply, |host, frame| {
+            (endpoint.has_transmit() && fill(endpoint, now, frame)) || host.poll_transmit(now, frame)
+        })
     }
 
     /// The next thing that there is to know.
@@ -267,12 +223,12 @@ impl RdmaStack {
             std::thread::yield_now();
             return;
         }
-        match self.port.wait_fd() {
+        match self.leg.port.wait_fd() {
             Some(fd) => {
-                if self.port.prepare_wait() {
+                if self.leg.port.prepare_wait() {
                     sys::wait_readable(fd, left.as_nanos());
                 }
-                self.port.finish_wait();
+                self.leg.port.finish_wait();
             }
             None => std::thread::sleep(std::time::Duration::from_nanos(left.min(UNWATCHED).as_nanos())),
         }
@@ -280,12 +236,9 @@ impl RdmaStack {
 
     /// When a cycle is due though nothing arrives; in the past when there is work now.
     pub fn next_deadline(&self) -> Option<Instant> {
-        if !self.tx.is_empty() || self.endpoint.has_transmit() {
+        if !self.leg.tx.is_empty() || self.endpoint.has_transmit() {
             return Some(Instant::ZERO);
         }
-        [self.host.poll_timeout(), self.endpoint.poll_timeout(), self.port.next_deadline()]
-            .into_iter()
-            .flatten()
-            .min()
+        self.leg.next_deadline().into_iter().chain(self.endpoint.poll_timeout()).min()
     }
 }

@@ -12,9 +12,9 @@
 //! One call of [`Stack::poll`] is one duty cycle. Transmission comes before reception: what the application queued since
 //! the last cycle leaves at once, and what arrives is the application's before the next.
 
-use crate::legs::{self, Leg};
+use crate::legs::{self, Leg, StackCounters, Supply, TX_BURSTS_PER_CYCLE};
 use crate::rdma::{self, PeerPath};
-use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
+use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{Frame, Pool};
 use barewire_host::{Datagram, Endpoint as _, Host, Input, Verdict};
 use barewire_port::{MacAddr, Port, PortError};
@@ -23,25 +23,12 @@ use barewire_transport::{Endpoint, Event, Memory};
 use barewire_wire::msg;
 use std::net::IpAddr;
 
-/// Transmit bursts of one port in one cycle.
-pub(crate) const TX_BURSTS_PER_CYCLE: usize = 4;
 /// A port that takes nothing is offered the same again after so long, if nothing else is to be done before: nobody says when it has room.
 const BLOCKED_RETRY: Duration = Duration::from_millis(1);
 /// A thread that did not look at its port for so long stood still (a stopped process, a virtual machine taken away) or slept.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Bursts that it then takes in at most: a full ring of the largest common size.
 const CATCH_UP_BURSTS: usize = 128;
-
-/// What a stack counts besides what its port, host and endpoint count themselves.
-#[derive(Debug, Default)]
-pub struct StackCounters {
-    /// Frames dropped between port and endpoint, by reason.
-    pub drops: DropCounters,
-    /// Frames handed to another engine that owns their flow.
-    pub forwarded: Counter,
-    /// Frames to our own address, which never reach the port.
-    pub looped: Counter,
-}
 
 /// What became of a datagram that several engines may be meant by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,16 +138,13 @@ const FIRST: usize = 0;
 
 /// One port or several, each with its host, and a message endpoint; and a RoCE endpoint where RDMA is wanted.
 pub struct Stack<M> {
-    // Declared before the pool: a port gives its frames back when it is dropped. Never empty.
+    // Declared before the supply, which has the pool: a port gives its frames back when it is dropped. Never empty.
     legs: Vec<Leg>,
     endpoint: Endpoint<M>,
     rdma: Option<Box<RdmaEndpoint>>,
     /// When the ports were last asked for frames.
     looked_at: Instant,
-    /// An empty frame kept for the next transmission, so that asking for work costs no allocation.
-    spare: Option<Frame>,
-    pool: Pool,
-    counters: StackCounters,
+    supply: Supply,
 }
 
 impl<M: Memory> Stack<M> {
@@ -175,9 +159,7 @@ impl<M: Memory> Stack<M> {
             looked_at: Instant::ZERO,
             endpoint,
             rdma: None,
-            spare: None,
-            pool,
-            counters: StackCounters::default(),
+            supply: Supply::new(pool),
         }
     }
 
@@ -312,12 +294,12 @@ impl<M: Memory> Stack<M> {
 
     /// The pool.
     pub fn pool(&self) -> &Pool {
-        &self.pool
+        &self.supply.pool
     }
 
     /// What was counted here.
     pub fn counters(&self) -> &StackCounters {
-        &self.counters
+        &self.supply.counters
     }
 
     /// One duty cycle: sends what is queued, takes in what has arrived, runs the timers. Says how many frames moved. A port that
@@ -382,7 +364,7 @@ impl<M: Memory> Stack<M> {
     fn cut(&mut self, leg: usize) {
         let tx = &mut self.legs[leg].tx;
         for _ in 0..tx.len() {
-            self.counters.drops.count(DropReason::PortDown);
+            self.supply.counters.drops.count(DropReason::PortDown);
         }
         tx.clear();
     }
@@ -436,10 +418,8 @@ impl<M: Memory> Stack<M> {
 
     fn run_timers(&mut self, now: Instant) {
         for number in 0..self.legs.len() {
-            let host = &mut self.legs[number].host;
-            if host.poll_timeout().is_some_and(|at| at <= now) {
-                host.handle_timeout(now);
-                self.drain_host_events(now, number);
+            if self.legs[number].run_timers(now) {
+                self.say_neighbours_changed(now, number);
             }
         }
         self.endpoint.handle_timeout(now);
@@ -450,10 +430,16 @@ impl<M: Memory> Stack<M> {
 
     fn drain_host_events(&mut self, now: Instant, number: usize) {
         if self.legs[number].neighbours_changed() {
-            self.endpoint.routes_changed(now);
-            if let Some(second) = self.rdma_on(number) {
-                second.neighbours_changed = true;
-            }
+            self.say_neighbours_changed(now, number);
+        }
+    }
+
+    /// A neighbour on this leg was found or lost: flows take their new headers, and who waits for a way may ask again.
+    #[cold]
+    fn say_neighbours_changed(&mut self, now: Instant, number: usize) {
+        self.endpoint.routes_changed(now);
+        if let Some(second) = self.rdma_on(number) {
+            second.neighbours_changed = true;
         }
     }
 
@@ -475,31 +461,13 @@ impl<M: Memory> Stack<M> {
         }
     }
 
-    /// Fills a leg's transmit burst. The host has the first frame of each, also when it is the last of the pool: an endpoint may
-    /// always have a segment to send, and a host that does not answer for its address is soon sent nothing any more.
+    /// Fills a leg's transmit burst.
     fn fill(&mut self, now: Instant, number: usize) {
-        let Stack { legs, endpoint, rdma, spare, pool, counters, .. } = self;
-        let leg = &mut legs[number];
+        let Stack { legs, endpoint, rdma, supply, .. } = self;
         let mut second = rdma.as_deref_mut().filter(|_| number == FIRST);
-        let mut hosts_turn = leg.host.has_transmit();
-        while leg.tx.room() > 0 && leg.looped.room() > 0 {
-            let Some(mut frame) = spare.take().or_else(|| pool.alloc()) else {
-                counters.drops.count(DropReason::PoolEmpty);
-                return;
-            };
-            let filled = std::mem::take(&mut hosts_turn) && leg.host.poll_transmit(now, &mut frame);
-            if !filled
-                && !fill_one(now, number as u8, &mut leg.host, endpoint, second.as_deref_mut(), &mut frame)
-            {
-                *spare = Some(frame);
-                return;
-            }
-            let to_us = frame.data().first_chunk() == Some(&leg.mac);
-            let burst = if to_us { &mut leg.looped } else { &mut leg.tx };
-            if burst.push(frame).is_err() {
-                return;
-            }
-        }
+        legs[number].fill(now, supply, |host, frame| {
+            fill_one(now, number as u8, host, endpoint, second.as_deref_mut(), frame)
+        });
     }
 
     /// Takes in what a leg sent to itself.
@@ -521,7 +489,7 @@ impl<M: Memory> Stack<M> {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
             }
         }
-        self.counters.looped.add(n as u64);
+        self.supply.counters.looped.add(n as u64);
         n
     }
 
@@ -593,8 +561,8 @@ impl<M: Memory> Stack<M> {
         };
         match steering.steer(self.endpoint.config().engine, datagram, frame) {
             Steered::Ours => return true,
-            Steered::Given => self.counters.forwarded.add(1),
-            Steered::Lost(reason) => self.counters.drops.count(reason),
+            Steered::Given => self.supply.counters.forwarded.add(1),
+            Steered::Lost(reason) => self.supply.counters.drops.count(reason),
         }
         false
     }
@@ -640,7 +608,7 @@ impl<M: Memory> Stack<M> {
         let payload = datagram.payload_mut(frame);
         if self.legs.len() > 1 && asks_to_open(payload) && self.is_nearer_elsewhere(number, datagram.src.ip())
         {
-            self.counters.drops.count(DropReason::WrongPeer);
+            self.supply.counters.drops.count(DropReason::WrongPeer);
             return;
         }
         if let Verdict::Drop(DropReason::Malformed | DropReason::UnknownVersion | DropReason::Truncated) =

@@ -64,7 +64,7 @@ pub use check::{ExactlyOnce, Leak, NoLeak, Order, Violation};
 pub use damage::{Corrupt, Damage};
 pub use hash::content_hash;
 pub use hub::{Hub, HubStats};
-pub use link::{GilbertElliott, LinkConfig, LinkFilter, LinkStats, Reorder};
+pub use link::{LinkConfig, LinkFilter, LinkStats, Reorder};
 pub use node::{Node, NodeClock, NodeId, NodeStats};
 pub use runner::{SEED_VAR, SEEDS_VAR, seeds, seeds_part};
 pub use world::{

@@ -3,6 +3,7 @@
 use crate::{Corrupt, Damage, mark_ce};
 use barewire_base::{Duration, Instant, Prng};
 use barewire_frame::{ChecksumState, Frame};
+use barewire_port::GilbertElliott;
 
 /// One direction of a link. The default is a perfect wire of 10 microseconds.
 ///
@@ -37,19 +38,6 @@ pub struct LinkConfig {
     pub corrupt: Option<Corrupt>,
     /// Windows, by the world's clock, in which whatever goes on the wire is lost.
     pub outages: Vec<(Instant, Duration)>,
-}
-
-/// The two-state loss model of Gilbert (1960) and Elliott (1963). The state moves once per frame.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GilbertElliott {
-    /// Chance to turn bad, per frame in the good state.
-    pub to_bad: f64,
-    /// Chance to turn good, per frame in the bad state: one over the mean length of a burst in frames.
-    pub to_good: f64,
-    /// Loss in the good state.
-    pub loss_good: f64,
-    /// Loss in the bad state.
-    pub loss_bad: f64,
 }
 
 /// Reordering by holding frames back.
@@ -310,9 +298,8 @@ impl Wire {
 
     fn burst_loss(&mut self) -> bool {
         let Some(model) = self.config.burst else { return false };
-        let turn = if self.bad { model.to_good } else { model.to_bad };
-        self.bad ^= self.prng.chance(turn);
-        self.prng.chance(if self.bad { model.loss_bad } else { model.loss_good })
+        self.bad ^= self.prng.chance(model.turn(self.bad));
+        self.prng.chance(model.loss(self.bad))
     }
 
     /// Damages and delays one copy and says when it arrives.

@@ -80,7 +80,7 @@ pub struct Delivery<'a> {
     pub direction: Direction,
     /// The node that gets it.
     pub to: NodeId,
-    /// Its bytes.
+    /// The whole frame from its Ethernet header on, as it arrives (damage included).
     pub bytes: &'a [u8],
 }
 

@@ -2,9 +2,10 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_frame::{Frame, Pool};
+use barewire_port::GilbertElliott;
 use barewire_sim::{
-    Corrupt, Damage, Direction, GilbertElliott, Hub, LinkConfig, Node, NodeClock, NodeId, Outcome,
-    PAUSED_FRAMES_MAX, Reorder, World, mark_ce,
+    Corrupt, Damage, Direction, Hub, LinkConfig, Node, NodeClock, NodeId, Outcome, PAUSED_FRAMES_MAX,
+    Reorder, World, mark_ce,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -9,6 +9,7 @@ use crate::link::{LinkCounters, LinkOrder, LinkReport};
 use crate::rdma::Rdma;
 use crate::steering::Links;
 use barewire_base::{Counter, Duration, Instant};
+use barewire_channel::entry::send_refusal;
 use barewire_channel::rdma::code;
 use barewire_channel::{Completion, PEER_NAME_MAX, Request};
 use barewire_engine::{Agent, Leg, Stack, Steering};
@@ -397,7 +398,8 @@ impl DaemonAgent {
             endpoint.press(now, number);
             return false;
         }
-        let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.owns_send(offset, len)) {
+        let refused = if !endpoint.memory_mut().get(number).is_some_and(|a| a.is_in_send_memory(offset, len))
+        {
             self.offences.not_theirs.add(1);
             Some(SendError::TooLarge)
         } else if owner != Some(number) {
@@ -423,9 +425,9 @@ impl DaemonAgent {
             }
             e => {
                 let code = match e {
-                    SendError::NoSuchFlow => 1,
-                    SendError::Closing => 2,
-                    _ => 3,
+                    SendError::NoSuchFlow => send_refusal::NO_SUCH_FLOW,
+                    SendError::Closing => send_refusal::CLOSING,
+                    _ => send_refusal::INVALID,
                 };
                 a.keep_promise(&Completion::SendRefused { flow, token, offset, code });
             }

@@ -163,7 +163,7 @@ impl Application {
 
     /// Whether a message to send lies in the application's send memory.
     #[inline]
-    pub(crate) fn owns_send(&self, offset: u32, len: u32) -> bool {
+    pub(crate) fn is_in_send_memory(&self, offset: u32, len: u32) -> bool {
         u64::from(offset) + u64::from(len) <= u64::from(self.channel.geometry().send_bytes)
     }
 

@@ -46,6 +46,7 @@ use barewire_frame::PoolConfig;
 use barewire_host::NEIGHBOURS_LIMIT;
 use barewire_port::{OpenError, PortUri};
 use barewire_roce as roce;
+use barewire_text::with_nearest_key;
 use barewire_transport as transport;
 use barewire_wire::MacAddr;
 use serde::Deserialize;
@@ -343,7 +344,7 @@ impl Config {
     pub fn parse(text: &str, path: &str) -> Result<Config, ConfigError> {
         let file: File = toml::from_str(text).map_err(|e| ConfigError::Parse {
             path: path.to_owned(),
-            message: with_nearest_word(&without_keys(&e.to_string())),
+            message: with_nearest_key(&without_keys(&e.to_string())),
         })?;
         let File { daemon, mut interface, ports, channel, transport: t, rdma, security } = file;
         let (mut all, first) = (Vec::new(), interface.port());
@@ -599,26 +600,6 @@ fn without_keys(message: &str) -> String {
         rest = &from[len..];
     }
     out + rest
-}
-
-/// Adds the nearest right word to the parser's complaint about an unknown key.
-fn with_nearest_word(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if !message.contains("unknown field") {
-        return message.to_owned();
-    }
-    let [wrong, known @ ..] = quoted.as_slice() else {
-        return message.to_owned();
-    };
-    let nearest = known
-        .iter()
-        .map(|k| (strsim::damerau_levenshtein(wrong, k), *k))
-        .min()
-        .filter(|(distance, k)| *distance <= 1 + k.len() / 3);
-    match nearest {
-        Some((_, word)) => format!("{}\ndid you mean `{word}`?", message.trim_end()),
-        None => message.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use barewire_channel::entry::send_refusal;
 use barewire_channel::{AppChannel, Completion, Geometry, Request};
 use barewire_client::{CloseReason, ConnectOptions, Event, SendError};
 use barewire_engine::now;
@@ -97,7 +98,11 @@ fn nobody_touches_what_is_anothers() {
         assert!(forger.submit(&request));
         if let Request::Send { token, .. } = request {
             match completion(&mut forger) {
-                Completion::SendRefused { token: t, .. } => assert_eq!(t, token),
+                Completion::SendRefused { token: t, code, .. } => {
+                    let in_memory = [1, 6].contains(&token);
+                    let why = if in_memory { send_refusal::NO_SUCH_FLOW } else { send_refusal::INVALID };
+                    assert_eq!((t, code), (token, why));
+                }
                 other => panic!("{other:?}"),
             }
             refused += 1;

@@ -15,9 +15,8 @@
 //! ```
 //! What the exchange may add one day (elements, attributes) is passed over, unless it looks like a known word misspelt.
 
-use crate::place::Place;
 use crate::{ConfigError, FeedType, Side};
-use barewire_port::suggest;
+use barewire_text::{Place, nearest, suggest};
 use roxmltree::{Document, Node};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -157,9 +156,8 @@ impl Reader<'_> {
     /// Refuses a name that is a slip of a known one; any other unknown name may be the exchange's next idea.
     fn check_name(&self, node: Node<'_, '_>, known: &[&str]) -> Result<(), ConfigError> {
         let name = node.tag_name().name();
-        let hint = suggest(name, known);
-        if !known.contains(&name) && hint.starts_with("did you mean") {
-            return Err(self.at(node, format!("unknown element <{name}>"), hint));
+        if !known.contains(&name) && nearest(name, known.iter().copied()).is_some() {
+            return Err(self.at(node, format!("unknown element <{name}>"), suggest(name, known)));
         }
         Ok(())
     }
@@ -178,9 +176,8 @@ impl Reader<'_> {
 
     fn attribute<'a>(&self, node: Node<'a, '_>, name: &str) -> Result<&'a str, ConfigError> {
         node.attribute(name).ok_or_else(|| {
-            let there: Vec<&str> = node.attributes().map(|a| a.name()).collect();
-            let near = there.iter().find(|other| suggest(other, &[name]).starts_with("did you mean"));
-            let why = match near {
+            let mut there = node.attributes().map(|a| a.name());
+            let why = match there.find(|other| nearest(other, [name]).is_some()) {
                 Some(other) => format!("the attribute `{name}` is missing; `{other}` is not known"),
                 None => format!("the attribute `{name}` is missing"),
             };

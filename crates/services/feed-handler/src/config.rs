@@ -28,7 +28,6 @@
 //! ```
 //! Paths are relative to the configuration file's folder.
 
-use crate::place::Place;
 use crate::plan::{
     BURST_MAX, CHANNELS_MAX, ChannelPlan, INSTRUMENTS_MAX, Input, LineLayout, ORDERS_MAX, PACKET_BYTES_MAX,
     Plan, PortOptions, RecordPlan, Recovery, Selection, SocketOptions, StampBy,
@@ -36,7 +35,8 @@ use crate::plan::{
 use crate::{ChannelFile, ConfigError, Connection, FeedType, Side};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
-use barewire_port::{PortUri, suggest};
+use barewire_port::PortUri;
+use barewire_text::{Place, suggest, with_nearest_key};
 use serde::Deserialize;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -164,7 +164,7 @@ impl Plan {
         let checker = Checker { text, path };
         let file: File = toml::from_str(text).map_err(|e| ConfigError::Syntax {
             path: path.to_owned(),
-            message: with_nearest_word(&e.to_string()),
+            message: with_nearest_key(&e.to_string()),
         })?;
         let idle = match &file.engine.idle {
             None => IdleStrategy::default(),
@@ -470,19 +470,6 @@ impl Checker<'_> {
         }
         let name = format!("{id}{}{side}", feed.letters());
         Ok(Connection { id: name, feed, side, to: SocketAddr::new(group, port as u16), sources })
-    }
-}
-
-/// Adds the nearest right word to the parser's complaint about an unknown key.
-fn with_nearest_word(message: &str) -> String {
-    if !message.contains("unknown field") {
-        return message.trim_end().to_owned();
-    }
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let [wrong, known @ ..] = quoted.as_slice() else { return message.to_owned() };
-    match suggest(wrong, known) {
-        hint if hint.starts_with("did you mean") => format!("{}\n{hint}", message.trim_end()),
-        _ => message.trim_end().to_owned(),
     }
 }
 

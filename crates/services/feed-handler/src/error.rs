@@ -1,6 +1,6 @@
 //! Errors for callers: configuration, sources of packets, files.
 
-use crate::place::Place;
+use barewire_text::Place;
 use std::io;
 
 /// Why a configuration was refused. Prints the file, the place in it, and the nearest right word.

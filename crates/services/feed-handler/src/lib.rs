@@ -79,13 +79,13 @@ mod export_parquet;
 mod feed_channel;
 mod handler;
 mod line;
-mod place;
 mod plan;
 mod publish;
 mod record;
 mod replay;
 mod source;
 
+pub use barewire_text::Place;
 pub use channel_file::{CHANNEL_FILE_MAX, ChannelFile, Connection, FileChannel};
 pub use check::{CheckCounts, Found, check};
 pub use error::{ConfigError, SourceError};
@@ -95,7 +95,6 @@ pub use export_parquet::{PARQUET_GROUP_ROWS, ParquetExport};
 pub use feed_channel::FeedChannel;
 pub use handler::{FeedHandler, FeedHandlerBuilder};
 pub use line::{FeedType, LineId, Side};
-pub use place::Place;
 pub use plan::{
     BURST_MAX, CHANNELS_MAX, ChannelPlan, INSTRUMENTS_MAX, Input, LineLayout, PACKET_BYTES_MAX, Plan,
     PortOptions, RecordPlan, Recovery, Selection, SocketOptions, StampBy,

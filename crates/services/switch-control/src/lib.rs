@@ -12,17 +12,9 @@ pub mod p4info;
 pub mod p4runtime;
 pub mod thrift;
 
+use barewire_text::{Quote, hint};
+
 /// A hint at the word that was perhaps meant, to be put behind a message; empty where none is near.
 pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let best = known
-        .map(|name| {
-            // Long names are known by their ends: `MyIngress.ipv4_lpm` is near to `ipv4_lmp`.
-            let end = name.rsplit('.').next().unwrap_or(name);
-            (strsim::jaro_winkler(word, name).max(strsim::jaro_winkler(word, end)), name)
-        })
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match best {
-        Some((score, name)) if score > 0.75 => format!(", did you mean '{name}'?"),
-        _ => String::new(),
-    }
+    hint(", ", barewire_text::nearest(word, known), Quote::Single)
 }

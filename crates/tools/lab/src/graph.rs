@@ -130,7 +130,7 @@ fn describe(s: &FaultSettings) -> String {
         }
     }
     if let Some(b) = s.burst_loss {
-        words.push(format!("bursts p {} r {}", percent(b.p), percent(b.r)));
+        words.push(format!("bursts p {} r {}", percent(b.to_bad), percent(b.to_good)));
     }
     if s.rate_bps > 0 {
         words.push(format!("{} bit/s, queue {}", s.rate_bps, s.limit_frames));

@@ -59,7 +59,7 @@ pub use simulate::{MEMORY_MAX, Pattern, Simulated, WIRE_DELAY, Work, Workload, s
 pub use stale::sweep_stale;
 pub use state::{EndState, LinkState, NodeKind, NodeState, Phase, ProcessState, State};
 pub use topology::{
-    End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, Place, RoutePlan,
-    SwitchKind, SwitchPlan, Topology, TopologyError,
+    End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, NODES_MAX, Node, NodePort, RoutePlan, SwitchKind,
+    SwitchPlan, Topology, TopologyError,
 };
 pub use two_hosts::{Interface, TwoHosts, TwoHostsConfig};

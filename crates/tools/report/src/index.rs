@@ -5,7 +5,7 @@
 //! left alone.
 
 use crate::run::{Run, RunError};
-use crate::suggest;
+use barewire_text::nearest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
@@ -258,13 +258,13 @@ impl Index {
 
     /// The label nearest to `word`, for a search that found nothing.
     pub fn nearest_label(&self, word: &str) -> Option<String> {
-        suggest::nearest(word, self.runs.iter().map(|run| run.label.as_str())).map(str::to_owned)
+        nearest(word, self.runs.iter().map(|run| run.label.as_str())).map(str::to_owned)
     }
 
     /// The table id nearest to `word`, for a search that found nothing.
     pub fn nearest_table(&self, word: &str) -> Option<String> {
         let tables = self.runs.iter().flat_map(|run| run.tables.iter().map(|(table, _)| table.as_str()));
-        suggest::nearest(word, tables).map(str::to_owned)
+        nearest(word, tables).map(str::to_owned)
     }
 
     /// Takes runs out whose folder is gone. Returns how many.

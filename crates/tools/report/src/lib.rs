@@ -32,11 +32,9 @@ pub mod index;
 pub mod published;
 pub mod report;
 pub mod run;
-mod suggest;
 pub mod text;
 mod utc;
 
 pub use report::control_words;
-pub use suggest::nearest;
 pub use utc::utc_ms_of_day;
 pub use utc::{span_text, utc_day, utc_text};

@@ -34,7 +34,7 @@ pub fn program(folder: &Path, name: &str) -> Option<Result<Program, String>> {
         return Some(Err(format!("types: {}", first(&found))));
     }
     Some(lower(&source, &typed, &map, name).map_err(|refusal| {
-        let line = map.place(refusal.span()).map_or(0, |place| place.line);
+        let line = map.place(refusal.span()).map_or(0, |place| place.at.line);
         format!("line {line}: {}", refusal.message)
     }))
 }

@@ -16,7 +16,7 @@ pub fn made(text: &str) -> Program {
     let said = barewire_p4_source::diag::render_all(&map, &found, barewire_p4_source::diag::Style::Plain);
     assert_eq!(found.error_count(), 0, "{said}");
     lower(&source, &typed, &map, "a.p4").unwrap_or_else(|refusal| {
-        let line = map.place(refusal.span()).map_or(0, |place| place.line as usize);
+        let line = map.place(refusal.span()).map_or(0, |place| place.at.line as usize);
         panic!(
             "{line}: {}\n{}",
             refusal.message,

@@ -36,7 +36,7 @@ fn one(map: &SourceMap, diagnostic: &Diagnostic) -> Value {
 fn place(map: &SourceMap, span: Span) -> Value {
     let (Some(start), Some(end)) = (map.place(span), map.place(span.after())) else { return json!({}) };
     json!({
-        "file": &*start.file, "line": start.line, "column": start.column,
-        "end_line": end.line, "end_column": end.column, "start": span.start, "end": span.end,
+        "file": &*start.file, "line": start.at.line, "column": start.at.column,
+        "end_line": end.at.line, "end_column": end.at.column, "start": span.start, "end": span.end,
     })
 }

@@ -209,26 +209,3 @@ impl Diagnostics {
         self.warnings -= warnings;
     }
 }
-
-/// The nearest of `candidates` to a name that was not found, if one is near.
-pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let far = name.chars().count().div_ceil(3).max(1);
-    candidates
-        .into_iter()
-        .filter(|c| *c != name)
-        .map(|c| (distance(name, c), c))
-        .filter(|&(d, _)| d <= far)
-        .min_by_key(|&(d, _)| d)
-        .map(|(_, c)| c)
-}
-
-fn distance(a: &str, b: &str) -> usize {
-    if a.eq_ignore_ascii_case(b) {
-        return 1;
-    }
-    // Names this long are not typed; comparing them costs the product of their lengths.
-    if a.len() > 128 || b.len() > 128 {
-        return usize::MAX;
-    }
-    strsim::damerau_levenshtein(a, b)
-}

@@ -136,14 +136,14 @@ fn included(map: &SourceMap, main: Span) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(file) = map.file(main.file) else { return notes };
     if let Some(place) = map.place(main)
-        && (place.file.as_ref() != file.name() || place.line as usize != file.line_index(main.start) + 1)
+        && (place.file.as_ref() != file.name() || place.at.line as usize != file.line_index(main.start) + 1)
     {
-        notes.push(format!("note: this line says that it is {}:{}", place.file, place.line));
+        notes.push(format!("note: this line says that it is {}:{}", place.file, place.at.line));
     }
     if !file.is_builtin()
         && let Some(place) = map.place(file.included())
     {
-        notes.push(format!("note: {} is included from {}:{}", file.name(), place.file, place.line));
+        notes.push(format!("note: {} is included from {}:{}", file.name(), place.file, place.at.line));
     }
     notes
 }

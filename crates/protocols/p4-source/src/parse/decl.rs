@@ -5,9 +5,10 @@ use crate::ast::{
     Action, Annotation, BlockType, Decl, DeclKind, Enum, Extern, Field, Function, Instance, Member, Method,
     Prototype, Struct, StructKind, Type, Typedef, TypedefOf,
 };
-use crate::diag::{Diagnostic, nearest};
+use crate::diag::Diagnostic;
 use crate::lex::{Sym, TokenKind};
 use crate::source::Span;
+use barewire_text::nearest;
 
 /// Words that begin a declaration.
 const DECLARATIONS: [&str; 12] = [

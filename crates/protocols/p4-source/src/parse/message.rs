@@ -1,7 +1,8 @@
 //! "Expected this, found that", and what would help.
 use super::{Failed, Parser};
-use crate::diag::{Diagnostic, nearest};
+use crate::diag::Diagnostic;
 use crate::lex::{LINE, Token, TokenKind};
+use barewire_text::nearest;
 
 /// Types that programs take from a file that they forgot to include.
 const HOMES: &[(&str, &str)] = &[

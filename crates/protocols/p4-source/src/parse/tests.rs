@@ -23,7 +23,7 @@ fn errors(text: &str) -> Vec<String> {
     let (_, map, diags) = read(text);
     let line = |d: &crate::diag::Diagnostic| {
         let place = map.place(d.span()).unwrap();
-        format!("{}:{} {}", place.line, place.column, d.message)
+        format!("{}:{} {}", place.at.line, place.at.column, d.message)
     };
     diags.iter().map(line).collect()
 }
@@ -488,10 +488,10 @@ fn messages_say_what_was_expected_and_help() {
 fn an_error_in_a_macro_points_to_its_use() {
     let (_, map, diags) = read("#define BAD 1 +\n\nconst int x = BAD;\n");
     let first = diags.first_error().unwrap();
-    assert_eq!(map.place(first.span()).unwrap().line, 3);
+    assert_eq!(map.place(first.span()).unwrap().at.line, 3);
     let (_, map, diags) = read("#define BAD 1 2\n\nconst int x = BAD;\n");
     let first = diags.first_error().unwrap();
-    assert_eq!((map.place(first.span()).unwrap().line, map.text(first.span())), (3, "BAD"));
+    assert_eq!((map.place(first.span()).unwrap().at.line, map.text(first.span())), (3, "BAD"));
     let drawn = render_all(&map, &diags, Style::Plain);
     assert!(drawn.contains("in the macro `BAD`") && drawn.contains("a.p4:3:15"), "{drawn}");
 }

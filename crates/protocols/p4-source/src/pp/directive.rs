@@ -5,10 +5,11 @@ use super::expand::Busy;
 use super::macros::{BodyPart, Definition, Macro, MacroKind};
 use super::{Condition, Cursor, INCLUDE_DEPTH_MAX, INCLUDES_MAX, Preprocessor, Read};
 use crate::builtin;
-use crate::diag::{Diagnostic, Severity, nearest};
+use crate::diag::{Diagnostic, Severity};
 use crate::lex::{self, LINE, Piece, SPACE, Sym, Token, TokenKind};
 use crate::resolve::join;
 use crate::source::{FileId, LineMark, Span};
+use barewire_text::nearest;
 
 const DIRECTIVES: [&str; 14] = [
     "include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning",

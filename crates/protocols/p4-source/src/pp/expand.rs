@@ -85,7 +85,7 @@ impl Preprocessor<'_> {
         let definition = match kind {
             MacroKind::Text(definition) => definition,
             MacroKind::Line => {
-                let line = self.map.place(name.span).map_or(0, |p| p.line);
+                let line = self.map.place(name.span).map_or(0, |p| p.at.line);
                 return self.push_value(source, name, TokenKind::Int, &line.to_string());
             }
             MacroKind::Counter => {

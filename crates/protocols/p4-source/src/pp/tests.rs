@@ -33,7 +33,7 @@ fn message(text: &str) -> (String, u32, u32) {
     let (map, diags, _) = run(&MemoryFiles::one("a.p4", text), &Options::default());
     let first = diags.iter().next().unwrap_or_else(|| panic!("no message: {text}"));
     let place = map.place(first.span()).unwrap();
-    (first.message.clone(), place.line, place.column)
+    (first.message.clone(), place.at.line, place.at.column)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_token_of_a_macro_lies_at_its_use() {
     let place = |n: usize| {
         let span = out.tokens[n].span;
         let from = map.expansion(span).map(|e| e.name.to_string());
-        (map.text(span).to_owned(), map.place(span).unwrap().line, from)
+        (map.text(span).to_owned(), map.place(span).unwrap().at.line, from)
     };
     assert_eq!(place(0), ("F( q )".to_owned(), 4, Some("A".to_owned())));
     assert_eq!(place(2), ("q".to_owned(), 4, None));

@@ -7,6 +7,7 @@ use super::{ArgSource, Checker, Stage, code};
 use crate::ast::{Arg, Direction, Expr, ExprKind};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
     /// The parameters of a function as a call sees them.
@@ -54,7 +55,7 @@ impl<'a> Checker<'a> {
                 Some(name) => match formals.iter().position(|formal| formal.name == name.name) {
                     Some(place) => place,
                     None => {
-                        let near = Self::nearest(&name.name, formals.iter().map(|formal| &*formal.name));
+                        let near = nearest(&name.name, formals.iter().map(|formal| &*formal.name));
                         let mut problem = Diagnostic::error(
                             code::TYPE,
                             name.span,

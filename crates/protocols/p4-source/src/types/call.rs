@@ -9,6 +9,7 @@ use super::{
 use crate::ast::{Arg, Call, Direction, Expr, ExprKind, Ident, Name, NodeId};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use barewire_text::nearest;
 
 /// A parameter as a call sees it.
 #[derive(Clone, Debug)]
@@ -457,7 +458,7 @@ impl<'a> Checker<'a> {
             let mut problem =
                 Diagnostic::error(code::TYPE, call.callee.span, format!("`{shown}` has no method `{name}`"))
                     .label(base.span, format!("this is `{shown}`"));
-            if let Some(near) = Self::nearest(&name.name, known.into_iter()) {
+            if let Some(near) = nearest(&name.name, known) {
                 problem = problem.help(format!("there is a method `{near}`"));
             } else if union && name.as_str().starts_with("set") {
                 problem = problem.help("a union is valid when one of its headers is");
@@ -634,7 +635,7 @@ impl<'a> Checker<'a> {
                 format!("extern `{owner}` has no method `{name}`"),
             )
             .label(base.span, format!("a `{owner}`"));
-            if let Some(near) = Self::nearest(&name.name, all.iter().map(|name| &**name)) {
+            if let Some(near) = nearest(&name.name, all.iter().map(|name| &**name)) {
                 problem = problem.help(format!("there is a method `{near}`"));
             }
             self.report(problem);

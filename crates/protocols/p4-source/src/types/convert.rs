@@ -9,6 +9,7 @@ use super::{Checker, code, warn};
 use crate::ast::{Expr, ExprKind, Name};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
     /// The expression's type, which must be or become `to`. Says so if it does not.
@@ -240,8 +241,7 @@ impl<'a> Checker<'a> {
                         Some(&(_, ty)) => good &= self.expect(&field.value, ty),
                         None => {
                             self.expr(&field.value);
-                            let near =
-                                Self::nearest(&field.key.name, members.iter().map(|(name, _)| &**name));
+                            let near = nearest(&field.key.name, members.iter().map(|(name, _)| &**name));
                             let mut problem = Diagnostic::error(
                                 code::TYPE,
                                 field.key.span,

@@ -6,6 +6,7 @@ use super::{BlockKind, Checker, FnKind, Place, SymbolKind, code, warn};
 use crate::ast::{self, Decl, DeclKind};
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
     pub(super) fn instance(&mut self, decl: &'a Decl, it: &'a ast::Instance) {
@@ -176,7 +177,7 @@ impl<'a> Checker<'a> {
                                 name.span,
                                 format!("`{owner}` has no abstract method `{name}` with these parameters"),
                             );
-                            if let Some(near) = Self::nearest(&name.name, names.iter().map(|name| &**name)) {
+                            if let Some(near) = nearest(&name.name, names.iter().map(|name| &**name)) {
                                 problem = problem.help(format!("there is an abstract method `{near}`"));
                             }
                             self.report(problem);

@@ -4,6 +4,7 @@ use super::ty::{Type, TypeId};
 use super::{Checker, MemberRef, Place, SymbolKind, code};
 use crate::ast::{Expr, ExprKind, Ident, TypeKind};
 use crate::diag::Diagnostic;
+use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
     pub(super) fn member(&mut self, expr: &'a Expr, base: &'a Expr, name: &'a Ident) -> TypeId {
@@ -37,7 +38,7 @@ impl<'a> Checker<'a> {
             self.set_type(base.id, of);
             let found = self.out.errors.iter().position(|other| *other == name.name);
             let Some(at) = found else {
-                let near = Self::nearest(&name.name, self.out.errors.iter().map(|name| &**name));
+                let near = nearest(&name.name, self.out.errors.iter().map(|name| &**name));
                 let mut problem =
                     Diagnostic::error(code::TYPE, name.span, format!("`error` has no member `{name}`"));
                 if let Some(near) = near {
@@ -62,7 +63,7 @@ impl<'a> Checker<'a> {
             Type::Enum(id) => {
                 let info = &self.out.enums[id.index()];
                 let Some(at) = info.members.iter().position(|(other, _)| *other == name.name) else {
-                    let near = Self::nearest(&name.name, info.members.iter().map(|(name, _)| &**name));
+                    let near = nearest(&name.name, info.members.iter().map(|(name, _)| &**name));
                     let mut problem = Diagnostic::error(
                         code::TYPE,
                         name.span,
@@ -104,7 +105,7 @@ impl<'a> Checker<'a> {
                     self.out.members.insert(expr.id, MemberRef::Field(u32::try_from(at).unwrap_or(u32::MAX)));
                     return fields[at].1;
                 }
-                let near = Self::nearest(&name.name, fields.iter().map(|(name, _)| &**name));
+                let near = nearest(&name.name, fields.iter().map(|(name, _)| &**name));
                 let shown = self.show(of);
                 let decl = self.out.structs[id.index()].decl;
                 let mut problem =

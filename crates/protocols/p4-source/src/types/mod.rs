@@ -57,6 +57,7 @@ use ty::{ExternId, TableId, TypeId, TypeList};
 use crate::ast::{self, Ident, Name, NodeId};
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::source::{SourceMap, Span};
+use barewire_text::nearest;
 
 /// The kinds of errors, by the code of their messages.
 pub mod code {
@@ -455,24 +456,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Names in reach, for suggestions.
-    fn nearest<'n>(name: &str, among: impl Iterator<Item = &'n str>) -> Option<String> {
-        let limit = (name.chars().count() / 3).clamp(1, 3);
-        among
-            .filter(|other| *other != name)
-            .map(|other| (strsim::damerau_levenshtein(name, other), other))
-            .filter(|(distance, _)| *distance <= limit)
-            .min()
-            .map(|(_, other)| other.to_owned())
-    }
-
     /// Reports a name that is not declared.
     fn not_found(&mut self, name: &Ident) -> TypeId {
         let mut problem = Diagnostic::error(code::NOT_FOUND, name.span, format!("`{name}` is not declared"));
         // Who has so many unknown names needs no advice for each.
         let few = self.problems.len() < SUGGESTIONS;
         let names = self.scopes.iter().flat_map(|scope| scope.names.keys()).map(|name| &**name);
-        if let Some(near) = Self::nearest(&name.name, names.filter(|_| few)) {
+        if let Some(near) = nearest(&name.name, names.filter(|_| few)) {
             problem = problem.help(format!("there is a `{near}`"));
         } else if let Some(file) = declare::architecture_of(&name.name) {
             problem = problem.help(format!("`#include <{file}>` declares it"));

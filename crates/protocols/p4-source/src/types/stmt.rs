@@ -4,6 +4,7 @@ use super::ty::{Type, TypeId};
 use super::{Checker, Context, Place, Stage, SymbolKind, code};
 use crate::ast::{self, Block, DeclKind, Expr, ExprKind, ForCollection, Stmt, StmtKind, SwitchLabel};
 use crate::diag::Diagnostic;
+use barewire_text::nearest;
 use std::collections::HashSet;
 
 impl<'a> Checker<'a> {
@@ -363,7 +364,7 @@ impl<'a> Checker<'a> {
                 format!("`{name}` is no action of table `{table_name}`"),
             )
             .label(span, "declared here");
-            if let Some(near) = Self::nearest(&name.name, names.iter().map(|name| &**name)) {
+            if let Some(near) = nearest(&name.name, names.iter().map(|name| &**name)) {
                 problem = problem.help(format!("the table has `{near}`"));
             }
             self.report(problem);

@@ -14,6 +14,7 @@ use crate::ast::{
 };
 use crate::diag::Diagnostic;
 use crate::source::Span;
+use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
     pub(super) fn table(&mut self, decl: &'a Decl, it: &'a Table) {
@@ -152,7 +153,7 @@ impl<'a> Checker<'a> {
         let Some(symbol) = found else {
             let mut problem =
                 Diagnostic::error(code::NOT_FOUND, name.span, format!("match kind `{name}` is not declared"));
-            if let Some(near) = Self::nearest(&name.name, self.out.match_kinds.iter().map(|name| &**name)) {
+            if let Some(near) = nearest(&name.name, self.out.match_kinds.iter().map(|name| &**name)) {
                 problem = problem.help(format!("there is a `{near}`"));
             } else if let Some(file) = super::declare::architecture_of(&name.name) {
                 problem = problem.help(format!("`#include <{file}>` declares it"));
@@ -368,7 +369,7 @@ impl<'a> Checker<'a> {
                 .collect();
             let mut problem =
                 Diagnostic::error(code::TYPE, value.span, format!("`{name}` is not in the list of actions"));
-            if let Some(near) = Self::nearest(&name.name, names.iter().map(|name| &**name)) {
+            if let Some(near) = nearest(&name.name, names.iter().map(|name| &**name)) {
                 problem = problem.help(format!("the list has `{near}`"));
             } else {
                 problem = problem.help(format!("add `{name};` to `actions`"));

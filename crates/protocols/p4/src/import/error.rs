@@ -1,29 +1,28 @@
 //! What may be wrong with a program file, and where it is.
 
 use super::json::{Json, Kind};
+use barewire_text::{Place, Quote};
 use std::fmt;
 
-/// A place in a program file.
+/// A value in a program file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct JsonPlace {
     /// The way from the root, such as `pipelines[0].tables[3].key[1].target`; empty for the root.
     pub path: String,
     /// The name of the innermost object around the place that has one.
     pub name: Option<String>,
-    /// The line, from 1.
-    pub line: u32,
-    /// The column in characters, from 1.
-    pub column: u32,
+    /// Where the value begins.
+    pub at: Place,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for JsonPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.path.is_empty() { "the file" } else { &self.path })?;
         f.write_str(" (")?;
         if let Some(name) = &self.name {
             write!(f, "in '{name}', ")?;
         }
-        write!(f, "line {}, column {})", self.line, self.column)
+        write!(f, "line {}, column {})", self.at.line, self.at.column)
     }
 }
 
@@ -32,12 +31,10 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum ImportError {
     /// The file is not JSON.
-    #[error("not JSON: line {line}, column {column}: {problem}")]
+    #[error("not JSON: line {}, column {}: {problem}", at.line, at.column)]
     Syntax {
-        /// The line, from 1.
-        line: u32,
-        /// The column in characters, from 1.
-        column: u32,
+        /// Where.
+        at: Place,
         /// What is wrong.
         problem: SyntaxProblem,
     },
@@ -45,7 +42,7 @@ pub enum ImportError {
     #[error("{place}: {problem}")]
     Program {
         /// Where.
-        place: Place,
+        place: JsonPlace,
         /// What is wrong.
         problem: Problem,
     },
@@ -53,7 +50,7 @@ pub enum ImportError {
     #[error("{place}: {what} is not supported: {reason}")]
     Unsupported {
         /// Where.
-        place: Place,
+        place: JsonPlace,
         /// What it asks for.
         what: String,
         /// Why it is refused.
@@ -63,7 +60,7 @@ pub enum ImportError {
 
 impl ImportError {
     /// Where the problem is, if the file could be read as JSON at all.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&JsonPlace> {
         match self {
             ImportError::Syntax { .. } => None,
             ImportError::Program { place, .. } | ImportError::Unsupported { place, .. } => Some(place),
@@ -203,22 +200,12 @@ pub enum Problem {
 }
 
 fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|n| format!(", did you mean '{n}'?")).unwrap_or_default()
+    barewire_text::hint(", ", nearest.as_deref(), Quote::Single)
 }
 
-/// The nearest of some words, if it is near enough to be meant.
+/// The nearest of some words, to be kept in a [`Problem::Unknown`].
 pub(super) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let limit = (word.chars().count() / 3).clamp(1, 4);
-    if word.len() > 200 {
-        return None;
-    }
-    candidates
-        .into_iter()
-        .filter(|c| c.len().abs_diff(word.len()) <= 16)
-        .map(|c| (strsim::damerau_levenshtein(word, c), c))
-        .filter(|&(distance, _)| distance <= limit)
-        .min()
-        .map(|(_, c)| c.to_owned())
+    barewire_text::nearest(word, candidates).map(str::to_owned)
 }
 
 /// A problem at a value of the file, known by its offset; the place is worked out when the import is given up.
@@ -266,20 +253,9 @@ impl Fault {
     }
 }
 
-/// The line and column of an offset.
-pub(super) fn line_and_column(source: &str, at: usize) -> (u32, u32) {
-    let before = &source.as_bytes()[..at.min(source.len())];
-    let line = 1 + before.iter().filter(|&&b| b == b'\n').count();
-    let start = before.iter().rposition(|&b| b == b'\n').map_or(0, |p| p + 1);
-    // Continuation bytes of UTF-8 are no characters of their own.
-    let column = 1 + before[start..].iter().filter(|&&b| b & 0xc0 != 0x80).count();
-    (line as u32, column as u32)
-}
-
 /// The place of the value that begins at an offset.
-pub(super) fn place_of(at: u32, source: &str, root: &Json<'_>) -> Place {
+pub(super) fn place_of(at: u32, source: &str, root: &Json<'_>) -> JsonPlace {
     use std::fmt::Write;
-    let (line, column) = line_and_column(source, at as usize);
     let mut path = String::new();
     let mut name = None;
     let mut json = root;
@@ -307,5 +283,5 @@ pub(super) fn place_of(at: u32, source: &str, root: &Json<'_>) -> Place {
             _ => break,
         }
     }
-    Place { path, name, line, column }
+    JsonPlace { path, name, at: Place::of(source, at as usize) }
 }

@@ -11,6 +11,7 @@ use crate::ir::{
     Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HeaderRef, LearnList, LearnListId, ListItem,
     MeterArray, MeterId, MeterUnit, RegisterArray, RegisterId, UnaryOp,
 };
+use barewire_text::Quote;
 use num_bigint::BigUint;
 
 /// bmv2's hash functions.
@@ -354,8 +355,7 @@ impl Importer {
                 }
                 other => {
                     let known = ["Counter", "Meter", "Hash", "InternetChecksum", "Random"];
-                    let hint =
-                        nearest(other, known).map(|n| format!(", did you mean '{n}'?")).unwrap_or_default();
+                    let hint = barewire_text::hint(", ", barewire_text::nearest(other, known), Quote::Single);
                     let reason = format!("externs here are {}{hint}", known.join(", "));
                     return Fault::unsupported(ty, format!("extern type '{other}'"), reason);
                 }

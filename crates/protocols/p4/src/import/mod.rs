@@ -22,8 +22,9 @@ mod tables;
 mod target;
 
 use crate::ir::Program;
+use barewire_text::{Place, Quote, hint, nearest};
 use error::{Fault, Result};
-pub use error::{ImportError, Place, Problem, SyntaxProblem};
+pub use error::{ImportError, JsonPlace, Problem, SyntaxProblem};
 use json::Json;
 use std::fmt;
 
@@ -95,7 +96,7 @@ const MEMBERS: [&str; 27] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Where.
-    pub place: Place,
+    pub place: JsonPlace,
     /// What.
     pub text: String,
 }
@@ -121,12 +122,10 @@ pub fn import(json: &str) -> std::result::Result<Program, ImportError> {
 pub fn import_with_notes(json: &str) -> std::result::Result<(Program, Vec<Note>), ImportError> {
     if json.len() > MAX_SOURCE_BYTES {
         let problem = SyntaxProblem::TooLarge { bytes: json.len(), limit: MAX_SOURCE_BYTES };
-        return Err(ImportError::Syntax { line: 1, column: 1, problem });
+        return Err(ImportError::Syntax { at: Place::START, problem });
     }
-    let root = json::parse(json).map_err(|(at, problem)| {
-        let (line, column) = error::line_and_column(json, at);
-        ImportError::Syntax { line, column, problem }
-    })?;
+    let root = json::parse(json)
+        .map_err(|(at, problem)| ImportError::Syntax { at: Place::of(json, at), problem })?;
     let mut importer = Importer::new();
     match importer.run(&root) {
         Ok(()) => {
@@ -171,8 +170,8 @@ impl Importer {
     fn run(&mut self, root: &Json<'_>) -> Result<()> {
         for (name, value) in root.object()? {
             if !MEMBERS.contains(&&**name) {
-                let hint = error::nearest(name, MEMBERS).map(|n| format!(", did you mean '{n}'?"));
-                self.note(value, format!("'{name}' is not part of the format{}", hint.unwrap_or_default()));
+                let hint = hint(", ", nearest(name, MEMBERS), Quote::Single);
+                self.note(value, format!("'{name}' is not part of the format{hint}"));
             }
         }
         self.version(root)?;

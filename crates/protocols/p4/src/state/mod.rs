@@ -8,7 +8,7 @@ pub use plain::{PlainError, PlainState};
 use crate::ir::{ActionCall, ActionId, CounterId, LearnListId, MeterId, RegisterId, TableId, ValueSetId};
 use num_bigint::BigUint;
 
-/// What an entry of a table does.
+/// What an entry of a table, or the table's default entry, does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TableAction {
     /// Run an action (tables with their own actions).
@@ -17,6 +17,15 @@ pub enum TableAction {
     Member(u32),
     /// Run one of the members of a group of the table's profile.
     Group(u32),
+}
+
+/// One rate of a meter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Packets or bytes (the meter's unit) in a microsecond.
+    pub per_us: f64,
+    /// The most tokens kept: packets or bytes at once.
+    pub burst: u64,
 }
 
 /// The outcome of applying a table: which action runs, with which arguments.

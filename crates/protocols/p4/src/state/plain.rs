@@ -3,7 +3,7 @@
 //! What it does is meant to be read: bmv2's rules for tables, profiles, counters and meters with nothing done for
 //! speed. Tests run engines and the switch's own state against it.
 
-use super::{Applied, State, TableAction};
+use super::{Applied, Rate, State, TableAction};
 use crate::hash::Parameters;
 use crate::ir::{
     ActionCall, CalculationId, CounterId, HashAlgorithm, LearnListId, MatchKind, MeterId, MeterUnit,
@@ -53,15 +53,6 @@ pub enum PlainError {
     /// The calculation does not take these parameters.
     #[error("the calculation does not take these parameters")]
     Parameters,
-}
-
-/// A rate of a meter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rate {
-    /// Bytes or packets in a microsecond.
-    pub per_us: f64,
-    /// The most tokens kept.
-    pub burst: u64,
 }
 
 /// Packets and bytes.

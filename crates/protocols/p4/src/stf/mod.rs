@@ -15,6 +15,7 @@ mod tests;
 pub use expect::{Expectations, Mismatch, Pattern, Received};
 pub use parser::parse;
 
+use barewire_text::Quote;
 use num_bigint::BigUint;
 use num_traits::{Num, One};
 use std::fmt;
@@ -62,7 +63,7 @@ pub enum StfErrorKind {
 }
 
 fn hint(nearest: &Option<String>) -> String {
-    nearest.as_ref().map(|nearest| format!(", did you mean '{nearest}'?")).unwrap_or_default()
+    barewire_text::hint(", ", nearest.as_deref(), Quote::Single)
 }
 
 /// A number as it is written: its base, and digits among which `*` stands for any digit.

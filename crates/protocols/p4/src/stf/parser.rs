@@ -5,6 +5,7 @@ use super::{
     ActionText, Command, Comparison, CounterIndex, CounterUnit, KeyValue, Line, MAX_PACKET, MeterRate,
     Number, Pattern, StfError, StfErrorKind,
 };
+use barewire_text::nearest;
 use num_traits::ToPrimitive;
 
 const COMMANDS: &[&str] = &[
@@ -57,12 +58,7 @@ pub fn parse(text: &str) -> Result<Vec<Line>, StfError> {
             }
             _ => {
                 let found = if word.is_empty() { line.trim().chars().take(1).collect() } else { word };
-                let nearest = COMMANDS
-                    .iter()
-                    .map(|known| (strsim::damerau_levenshtein(known, &name), known))
-                    .min()
-                    .filter(|(distance, _)| *distance <= 3 && 2 * distance <= name.len())
-                    .map(|(_, known)| (*known).to_owned());
+                let nearest = nearest(&name, COMMANDS.iter().copied()).map(str::to_owned);
                 let kind = StfErrorKind::Command { found, nearest };
                 return Err(StfError { line: number, column: begin as u32 + 1, kind });
             }

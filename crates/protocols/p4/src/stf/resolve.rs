@@ -78,12 +78,7 @@ fn find<'a>(
 }
 
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let close = |known: &&str| {
-        let last = known.rsplit('.').next().unwrap_or(known);
-        strsim::damerau_levenshtein(known, name).min(strsim::damerau_levenshtein(last, name))
-    };
-    let (distance, nearest) = names.map(|known| (close(&known), known)).min()?;
-    (distance <= name.len().max(3) / 2).then(|| nearest.to_owned())
+    barewire_text::nearest(name, names).map(str::to_owned)
 }
 
 /// A table by its name.

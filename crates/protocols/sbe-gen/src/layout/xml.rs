@@ -8,6 +8,7 @@ use super::{
     Body, ByteOrder, Data, Dimension, EnumValue, Field, Group, Header, Kind, Member, NamedType, Primitive,
     Schema, Template, XML_NAMES, dimension_of, unsigned,
 };
+use barewire_text::{Quote, hint};
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -553,8 +554,5 @@ fn optional(ty: Arc<NamedType>) -> Arc<NamedType> {
 
 /// `; did you mean …`, where one of `known` is close.
 fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
-    let scored = known.into_iter().map(|name| (strsim::jaro_winkler(word, name), name));
-    let best = scored.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)));
-    best.filter(|(score, _)| *score > 0.8)
-        .map_or(String::new(), |(_, name)| format!("; did you mean `{name}`?"))
+    hint("; ", barewire_text::nearest(word, known), Quote::Back)
 }

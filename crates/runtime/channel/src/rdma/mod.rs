@@ -117,7 +117,7 @@ pub mod event {
 pub struct Sge {
     /// Its address in the region's own space.
     pub addr: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u32,
     /// The region's local key.
     pub lkey: u32,

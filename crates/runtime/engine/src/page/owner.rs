@@ -5,7 +5,7 @@ use crate::sys;
 /// A process: its id, and when it started, as ids are used again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
-    /// Its id.
+    /// The process id that it has for itself.
     pub pid: u32,
     /// Field 22 of `/proc/PID/stat` (proc_pid_stat(5)): clock ticks since boot. 0: unknown.
     pub start_ticks: u64,

@@ -2,18 +2,10 @@
 
 use super::DaemonAgent;
 use barewire_channel::Completion;
+use barewire_channel::entry::listen_failure;
 use barewire_engine::RDMA_UDP_PORT;
 use barewire_transport::ListenError;
 use std::net::IpAddr;
-
-/// Why a request to listen was refused, in its completion.
-mod code {
-    pub(super) const BAD_PORT: u16 = 1;
-    pub(super) const TAKEN: u16 = 2;
-    pub(super) const LIMIT: u16 = 3;
-    pub(super) const NOT_PERMITTED: u16 = 4;
-    pub(super) const NOT_OURS: u16 = 5;
-}
 
 impl DaemonAgent {
     /// Listens on all addresses, or on one, which says on which port. False: the request has to wait.
@@ -47,11 +39,11 @@ impl DaemonAgent {
             Ok(()) => Completion::Listening { token, udp_port },
             Err(e) => {
                 let code = match e {
-                    _ if !is_permitted => code::NOT_PERMITTED,
-                    _ if !is_allowed => code::LIMIT,
-                    _ if !is_here => code::NOT_OURS,
-                    ListenError::PortTaken => code::TAKEN,
-                    _ => code::BAD_PORT,
+                    _ if !is_permitted => listen_failure::NOT_PERMITTED,
+                    _ if !is_allowed => listen_failure::LIMIT,
+                    _ if !is_here => listen_failure::NOT_OURS,
+                    ListenError::PortTaken => listen_failure::TAKEN,
+                    _ => listen_failure::BAD_PORT,
                 };
                 Completion::ListenFailed { token, udp_port, code }
             }

@@ -1,7 +1,7 @@
 //! Interfaces as a user names them (a name, or one of its addresses), and membership in groups on them.
 
 use crate::SourceError;
-use barewire_port::suggest;
+use barewire_text::suggest;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};

@@ -32,7 +32,7 @@ pub(crate) fn resolve<'a>(
             let hint = if known.is_empty() {
                 format!("the program has no {what}")
             } else {
-                barewire_port::suggest(name, &known)
+                barewire_text::suggest(name, &known)
             };
             Err(ControlError::new(kind, format!("there is no {what} '{name}'; {hint}")))
         }

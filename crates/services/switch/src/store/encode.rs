@@ -218,7 +218,7 @@ pub fn check_call(program: &Program, allowed: &[ActionId], owner: &str, call: &A
             format!(
                 "action '{}' is not one of {owner}: {}",
                 action.name,
-                barewire_port::suggest(&action.name, &names)
+                barewire_text::suggest(&action.name, &names)
             ),
         ));
     }

@@ -203,7 +203,7 @@ fn load_call(program: &Program, allowed: &[ActionId], owner: &str, call: SavedCa
             format!(
                 "{owner} has no action '{}': {}",
                 call.action,
-                barewire_port::suggest(&call.action, &names)
+                barewire_text::suggest(&call.action, &names)
             ),
         ));
     };
@@ -224,7 +224,7 @@ fn find<'a>(
         let all: Vec<&str> = all.collect();
         ControlError::new(
             kind,
-            format!("the program has no {what} '{name}': {}", barewire_port::suggest(name, &all)),
+            format!("the program has no {what} '{name}': {}", barewire_text::suggest(name, &all)),
         )
     })
 }

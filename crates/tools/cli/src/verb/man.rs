@@ -4,6 +4,7 @@ use crate::args::{Cli, EXIT_CODES};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
+use barewire_text::{Quote, did_you_mean, nearest};
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
 use std::path::PathBuf;
@@ -38,9 +39,9 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let wanted = page_name(&words);
         let Some((_, page)) = pages.iter().find(|(name, _)| *name == wanted) else {
             let names: Vec<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
-            let hint = barewire_report::nearest(&wanted, names).map_or_else(
+            let hint = nearest(&wanted, names).map_or_else(
                 || "barewire --help".to_owned(),
-                |near| format!("did you mean `{}`?", near.replace('-', " ")),
+                |near| did_you_mean(&near.replace('-', " "), Quote::Back),
             );
             return Err(Failure::new(Code::Usage, format!("no verb `{}`", words.join(" ")))
                 .hint(hint)

@@ -11,6 +11,7 @@ use barewire_report::index::{Entry, Index, IndexError, Query, Rebuilt};
 use barewire_report::report::{Options, Report};
 use barewire_report::run::{MANIFEST, Run, RunStart, RunWriter};
 use barewire_report::{html, import, text, utc_ms_of_day, utc_text};
+use barewire_text::{Quote, did_you_mean};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use std::fs;
@@ -367,7 +368,7 @@ fn list(args: &ListArgs, console: &Console) -> anyhow::Result<Code> {
         let table = args.table.as_deref().map(|asked| ("table", asked, index.nearest_table(asked)));
         for (option, asked, near) in [label, table].into_iter().flatten() {
             if let Some(near) = near.filter(|near| near != asked) {
-                console.hint(&format!("did you mean `--{option} {near}`?"));
+                console.hint(&did_you_mean(&format!("--{option} {near}"), Quote::Back));
             }
         }
         return Ok(Code::Done);

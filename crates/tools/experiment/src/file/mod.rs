@@ -46,11 +46,11 @@ mod tests;
 use crate::launcher::{HERE, HostSpec};
 use crate::plan::{Inventory, MergePlan, MethodPlan, Plan, Point, SyncPlan};
 use crate::redact::{Secrets, shown};
-pub use barewire_lab::Place;
 use barewire_lab::Topology;
-use barewire_report::nearest;
 use barewire_report::published;
 use barewire_report::run::{AxisValue, HardwareClass};
+pub use barewire_text::Place;
+use barewire_text::{KeyError, Quote, did_you_mean, key_error, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -627,23 +627,20 @@ pub(crate) fn point_text(point: &[(String, AxisValue)]) -> String {
 pub(crate) fn near(word: &str, known: &[&str]) -> String {
     const SHOWN_MAX: usize = 12;
     match nearest(word, known.iter().copied()) {
-        Some(near) => format!("; did you mean `{near}`?"),
+        Some(near) => format!("; {}", did_you_mean(near, Quote::Back)),
         None if known.len() <= SHOWN_MAX => format!(" (known: {})", known.join(", ")),
         None => format!(" (known: {}, …)", known[..SHOWN_MAX].join(", ")),
     }
 }
 
-/// Adds the nearest right word to the parser's complaint about an unknown key.
+/// What the parser says in our own words where it is about a key, with the nearest right one.
 fn with_nearest_word(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted.as_slice() {
-        [wrong, known @ ..] if message.contains("unknown field") => {
-            match nearest(wrong, known.iter().copied()) {
-                Some(near) => format!("unknown key `{wrong}`; did you mean `{near}`?"),
-                None => format!("unknown key `{wrong}` (known: {})", known.join(", ")),
-            }
-        }
-        [missing] if message.contains("missing field") => format!("key `{missing}` is missing"),
-        _ => message.trim_end().replace('\n', "; "),
+    match key_error(message) {
+        Some(KeyError::Unknown { key, known }) => match nearest(key, known.iter().copied()) {
+            Some(near) => format!("unknown key `{key}`; {}", did_you_mean(near, Quote::Back)),
+            None => format!("unknown key `{key}` (known: {})", known.join(", ")),
+        },
+        Some(KeyError::Missing { key }) => format!("key `{key}` is missing"),
+        None => message.trim_end().replace('\n', "; "),
     }
 }

@@ -14,7 +14,7 @@ mod run;
 mod template;
 
 use crate::plan::{Collect, Plan};
-use barewire_report::nearest;
+use barewire_text::{Place, Quote, hint, key_error};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -57,14 +57,12 @@ pub struct MitosisFile {
 #[non_exhaustive]
 pub enum MitosisError {
     /// Something in it is wrong.
-    #[error("{path}:{line}:{column}: {what}: {why}")]
+    #[error("{path}:{place}: {what}: {why}")]
     At {
         /// The file.
         path: String,
-        /// From 1.
-        line: usize,
-        /// From 1, in characters.
-        column: usize,
+        /// Where in it.
+        place: Place,
         /// Which part.
         what: String,
         /// What is wrong with it.
@@ -111,10 +109,8 @@ struct Source<'a> {
 
 impl Source<'_> {
     fn at(self, byte: usize, what: impl Into<String>, why: impl Into<String>) -> MitosisError {
-        let before = self.text.get(..byte).unwrap_or(self.text);
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        MitosisError::At { path: self.path.into(), line, column, what: what.into(), why: why.into() }
+        let place = Place::of(self.text, byte);
+        MitosisError::At { path: self.path.into(), place, what: what.into(), why: why.into() }
     }
 
     /// What the TOML reader says, without the line that it shows: that line may have a password in it.
@@ -138,19 +134,10 @@ impl Source<'_> {
 /// Keys whose values are never looked at.
 const SECRETS: [&str; 3] = ["pwd", "passphrase", "password"];
 
-/// The nearest right word to an unknown key, from what the TOML reader says: the wrong one and then the right ones in backquotes.
+/// What the TOML reader says, with the nearest right word where it is about an unknown key.
 fn with_nearest(message: &str) -> String {
-    let message = message.trim_end();
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    match quoted.as_slice() {
-        [wrong, known @ ..] if message.starts_with("unknown field") => {
-            match nearest(wrong, known.iter().copied()) {
-                Some(near) => format!("{message}: did you mean `{near}`?"),
-                None => message.to_owned(),
-            }
-        }
-        _ => message.to_owned(),
-    }
+    let near = key_error(message).and_then(|error| error.nearest());
+    format!("{}{}", message.trim_end(), hint(": ", near, Quote::Back))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::commands::{CommandPieces, Piece, Value, fill_dollars, place};
 use super::run::{Global, Pass, Read, appended, check_order, copied};
 use super::{MitosisError, MitosisOptions, Source};
-use barewire_report::nearest;
+use barewire_text::{Quote, hint, nearest};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -50,8 +50,7 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
     let roles: Vec<&str> =
         file.template.pass.iter().map(|pass| pass.get_ref().role.get_ref().as_str()).collect();
     if let Some(role) = options.roles.keys().find(|role| !roles.contains(&role.as_str())) {
-        let near = nearest(role, roles.iter().copied())
-            .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+        let near = hint(", ", nearest(role, roles.iter().copied()), Quote::Back);
         return Err(MitosisError::Options(format!("{} has no role {role:?}{near}", source.path)));
     }
     let (values, axis) = values(source, &file.template.placeholder, options)?;
@@ -102,7 +101,8 @@ pub(super) fn read(source: Source<'_>, options: &MitosisOptions) -> Result<Read,
 
 fn no_value<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> String {
     let near = nearest(name, known.map(String::as_str).chain([INCREMENT]));
-    let near = near.map_or_else(String::new, |near| format!(", did you mean `${{{near}}}`?"));
+    let near = near.map(|near| format!("${{{near}}}"));
+    let near = hint(", ", near.as_deref(), Quote::Back);
     format!("`${{{name}}}` is not in [template.placeholder]{near}")
 }
 

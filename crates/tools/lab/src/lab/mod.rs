@@ -12,7 +12,7 @@ use crate::stale::NETNS_DIR;
 use crate::state::{Locked, NodeKind, Phase, State, Store, drafts_of, namespaces_of, pages_of};
 use crate::{LabError, Namespace, Progress, Running, Topology};
 use barewire_engine::CountersReader;
-use barewire_port::suggest;
+use barewire_text::suggest;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

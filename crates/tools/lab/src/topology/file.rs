@@ -1,12 +1,12 @@
 //! The file, and its way into the plan.
 
+use super::TopologyError;
 use super::addresses;
 use super::impairment::ImpairmentTable;
 use super::plan::{HostPlan, InterfacePlan, NODES_MAX, Node, NodePort, SwitchKind, SwitchPlan, Topology};
-use super::{Place, TopologyError};
 use crate::link::check_interface;
 use crate::stale::check_label;
-use barewire_port::suggest;
+use barewire_text::{Place, suggest, with_nearest_key};
 use barewire_wire::MacAddr;
 use serde::Deserialize;
 use std::collections::{HashMap, HashSet};
@@ -143,7 +143,7 @@ impl Topology {
     pub fn parse(text: &str, path: &str, folder: &Path) -> Result<Topology, TopologyError> {
         let file: File = toml::from_str(text).map_err(|e| TopologyError::Syntax {
             path: path.to_owned(),
-            message: with_nearest_word(&e.to_string()),
+            message: with_nearest_key(&e.to_string()),
         })?;
         let mut builder = Builder {
             text,
@@ -412,18 +412,5 @@ impl Builder<'_> {
 
     pub(super) fn port(&self, key: &str, given: Option<&Spanned<String>>) -> Result<NodePort, TopologyError> {
         given.map_or(Ok(NodePort::default()), |given| self.one_of(key, given, NodePort::WORDS))
-    }
-}
-
-/// Adds the nearest right word to the parser's complaint about an unknown key.
-fn with_nearest_word(message: &str) -> String {
-    if !message.contains("unknown field") {
-        return message.trim_end().to_owned();
-    }
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let [wrong, known @ ..] = quoted.as_slice() else { return message.trim_end().to_owned() };
-    match suggest(wrong, known) {
-        hint if hint.starts_with("did you mean") => format!("{}\n{hint}", message.trim_end()),
-        _ => message.trim_end().to_owned(),
     }
 }

@@ -94,10 +94,10 @@ impl ImpairmentTable {
         let settings = FaultSettings {
             loss: self.loss.or(both.loss).unwrap_or(d.loss),
             burst_loss: self.burst.or(both.burst).map(|b| GilbertElliott {
-                p: b.p,
-                r: b.r,
-                good_loss: b.good_loss,
-                bad_loss: b.bad_loss,
+                to_bad: b.p,
+                to_good: b.r,
+                loss_good: b.good_loss,
+                loss_bad: b.bad_loss,
             }),
             reorder: self.reorder.or(both.reorder).unwrap_or(d.reorder),
             reorder_gap: self.reorder_gap_frames.or(both.reorder_gap_frames).unwrap_or(d.reorder_gap),

@@ -39,7 +39,7 @@ pub use plan::{
 
 pub(crate) use subnets::Subnets;
 
-use std::fmt;
+use barewire_text::Place;
 
 /// The root of a tree that is written as each member's parent: who has the same one hangs together.
 pub(crate) fn root(tree: &[usize], mut member: usize) -> usize {
@@ -47,30 +47,6 @@ pub(crate) fn root(tree: &[usize], mut member: usize) -> usize {
         member = tree[member];
     }
     member
-}
-
-/// Line and column, both from one, columns in characters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
-    /// Line, from one.
-    pub line: u32,
-    /// Column in characters, from one.
-    pub column: u32,
-}
-
-impl Place {
-    /// The place of byte `at` of `text`; of its end when `at` is beyond it.
-    pub fn of(text: &str, at: usize) -> Place {
-        let before = text.get(..at).unwrap_or(text);
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        Place { line: before.matches('\n').count() as u32 + 1, column: line.chars().count() as u32 + 1 }
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.line, self.column)
-    }
 }
 
 /// Why a topology was refused.

@@ -51,7 +51,7 @@ fn a_direction_takes_from_both_what_it_does_not_say() {
     assert_eq!(forward.delay, Duration::from_millis(100));
     assert_eq!(reverse.delay, forward.delay);
     assert_eq!(forward.burst_loss, reverse.burst_loss);
-    assert_eq!(forward.burst_loss.unwrap().bad_loss, 1.0);
+    assert_eq!(forward.burst_loss.unwrap().loss_bad, 1.0);
     assert_eq!((reverse.rate_bps, reverse.limit_frames, forward.rate_bps), (1_000_000, 5, 0));
     // A long wire holds more than the queue in front of it.
     assert_eq!((forward.flight_limit(), reverse.flight_limit()), (65_536, 65_541));
@@ -255,13 +255,6 @@ fn the_sample_labs_are_right() {
         assert!(entries.contains(&line), "{line}");
         assert_eq!(eight.links[i].ends[1].port, i as u32 + 1);
     }
-}
-
-#[test]
-fn places_count_from_one_in_characters() {
-    let at = |byte| Place::of("ab\nçd\n", byte).to_string();
-    assert_eq!((at(0), at(1), at(3), at(5)), ("1:1".into(), "1:2".into(), "2:1".into(), "2:2".into()));
-    assert_eq!(at(99), "3:1");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use super::plan::{End, HostPlan, InterfacePlan, LINKS_MAX, LinkPlan, Node, NodeP
 use super::{TopologyError, root};
 use crate::Offloads;
 use crate::link::check_interface;
-use barewire_port::{FaultSettings, suggest};
+use barewire_port::FaultSettings;
+use barewire_text::suggest;
 use barewire_wire::MacAddr;
 use std::collections::HashSet;
 use std::net::IpAddr;

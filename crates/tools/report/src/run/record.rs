@@ -1,6 +1,6 @@
 //! A record: one row of an experiment, with what places it in a table.
 
-use crate::suggest;
+use barewire_text::{Quote, hint, nearest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -156,7 +156,10 @@ fn without_line(message: &str) -> String {
 pub(crate) fn known_keys(value: &Value, known: &[&str]) -> Result<(), String> {
     let Value::Object(map) = value else { return Err("expected an object".to_owned()) };
     match map.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(format!("unknown key `{key}`{}", suggest::hint(key, known.iter().copied()))),
+        Some(key) => {
+            let near = nearest(key, known.iter().copied());
+            Err(format!("unknown key `{key}`{}", hint("; ", near, Quote::Back)))
+        }
         None => Ok(()),
     }
 }
@@ -166,6 +169,6 @@ pub(crate) fn known_word(what: &str, word: &str, known: &[&str]) -> Result<(), S
     if known.contains(&word) {
         return Ok(());
     }
-    let hint = suggest::hint(word, known.iter().copied());
+    let hint = hint("; ", nearest(word, known.iter().copied()), Quote::Back);
     Err(format!("{what} `{word}` is not known{hint} (known: {})", known.join(", ")))
 }

@@ -3,8 +3,7 @@
 use super::super::trace::Event;
 use super::*;
 use crate::key::MatchParam;
-use crate::state::TableAction;
-use crate::state::plain::Rate;
+use crate::state::{Rate, TableAction};
 
 fn n(value: u64) -> BigUint {
     BigUint::from(value)

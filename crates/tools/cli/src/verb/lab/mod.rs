@@ -13,7 +13,7 @@ use barewire_lab::{
     CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Programs, State, Status, Topology, export_containerlab,
     export_mininet, graph, serve_link_node,
 };
-use barewire_port::suggest;
+use barewire_text::suggest;
 use clap::Subcommand;
 use serde_json::json;
 use std::ffi::OsString;

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use barewire_base::Duration;
 use barewire_engine::{CounterKind, CountersReader, PageError, counters_pages};
 use barewire_metrics::{Before, Page, Which, is_trusted};
-use barewire_port::suggest;
+use barewire_text::suggest;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _};

@@ -136,7 +136,7 @@ pub fn parse(form: Form, words: Vec<String>) -> Result<Action, String> {
             // Which messages are warnings and which errors is not for the caller to say; externs are always written.
             "--emit-externs" | "--Wwarn" | "--Werror" | "-g" | "-c" => {}
             other if other.starts_with('-') && other.len() > 1 => {
-                let near = barewire_port::suggest(other, OPTIONS);
+                let near = barewire_text::suggest(other, OPTIONS);
                 return Err(format!("unknown option {other}{near}"));
             }
             _ if program.is_none() => program = Some(word.into()),

@@ -9,7 +9,6 @@ use super::{load, prepare};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use anyhow::Context as _;
-use barewire_port::suggest;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::pre::PreLimits;
@@ -17,6 +16,7 @@ use barewire_switch::prepared::EngineKind;
 use barewire_switch_control::p4info;
 use barewire_switch_control::p4runtime::message::ForwardingPipelineConfig;
 use barewire_switch_control::p4runtime::{GrpcOptions, Tls};
+use barewire_text::suggest;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 

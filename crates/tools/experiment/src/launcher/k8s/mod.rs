@@ -12,7 +12,7 @@ mod emit;
 
 use crate::plan::{Plan, Point, RoleHosts, RolePlan, Template};
 use crate::redact::is_secret_name;
-use barewire_report::nearest;
+use barewire_text::nearest;
 pub use emit::yaml;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

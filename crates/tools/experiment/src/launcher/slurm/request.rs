@@ -2,7 +2,7 @@
 
 use super::Node;
 use crate::launcher::{LaunchError, Needs};
-use barewire_report::nearest;
+use barewire_text::{Quote, did_you_mean, hint, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minutes that an allocation lasts beyond the longest run: hosts are made ready in it, and it is given back long before.
@@ -72,7 +72,7 @@ fn bind(slots: &mut [Slot], cluster: &BTreeSet<String>) -> Result<(), LaunchErro
         if !cluster.contains(node) {
             let near = nearest(node, cluster.iter().map(String::as_str));
             let near =
-                near.map_or_else(|| "`sinfo -N` lists them".into(), |near| format!("did you mean `{near}`?"));
+                near.map_or_else(|| "`sinfo -N` lists them".into(), |near| did_you_mean(near, Quote::Back));
             return Err(LaunchError::Unsuited(format!("the cluster has no node {node:?}: {near}")));
         }
         if !taken.insert(node) {
@@ -108,8 +108,7 @@ impl Request {
         for role in ask_of_role.keys() {
             let known = needs.roles.iter().map(|known| known.role.as_str());
             if !known.clone().any(|known| known == role) {
-                let near =
-                    nearest(role, known).map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+                let near = hint(", ", nearest(role, known), Quote::Back);
                 return Err(LaunchError::Unsuited(format!(
                     "options are given for role {role:?}, which does not exist{near}"
                 )));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Line and column, both from one, columns in characters.
+/// Line and column, both from one, columns in characters. Shown as `line:column`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Line, from one.
@@ -12,7 +12,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// The place of byte `at` of `text`; of its end when `at` is beyond it.
+    /// Where a text begins.
+    pub const START: Place = Place { line: 1, column: 1 };
+
+    /// The place of byte `at` of `text`: of the character that the byte belongs to, and of the text's end when `at` is beyond it.
     pub fn of(text: &str, at: usize) -> Place {
         let mut at = at.min(text.len());
         while !text.is_char_boundary(at) {
@@ -44,5 +47,6 @@ mod tests {
         assert_eq!((at(0), at(1), at(3), at(5)), ("1:1".into(), "1:2".into(), "2:1".into(), "2:2".into()));
         // In the middle of a character, and beyond the end.
         assert_eq!((at(4), at(99)), ("2:1".into(), "3:1".into()));
+        assert_eq!(Place::of(text, 0), Place::START);
     }
 }

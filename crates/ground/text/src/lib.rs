@@ -1,0 +1,13 @@
+//! What messages about a text need, so that a slip gets the same answer in a URI, a file, a command and a program.
+//!
+//! What flows through here: a word that nobody knows and the words that are known give the [`nearest`] one, and from it a sentence
+//! ([`hint`], [`suggest`]); a byte of a text gives its [`Place`]; a message of a serde reader gives the key that it is about ([`key`]).
+#![forbid(unsafe_code)]
+
+mod key;
+mod near;
+mod place;
+
+pub use key::{KeyError, key_error, with_nearest_key};
+pub use near::{Quote, did_you_mean, hint, nearest, suggest};
+pub use place::Place;
