@@ -203,6 +203,8 @@ fn what_is_dropped_holds_no_memory_of_a_daemon_that_is_gone() {
         let kept = keeps.then_some(message);
         daemon.mark_closed();
         assert!(matches!(client.next_event(), Some(Event::Detached { .. })));
+        // Who drops a message ends a sleep.
+        client.take_woken();
         daemon = reattached(&mut client, &listener);
         let retired = client.steady.as_ref().unwrap().retired.len();
         assert_eq!(retired, usize::from(kept.is_some()));
