@@ -409,7 +409,7 @@ impl<M: Memory> Endpoint<M> {
             first_seq,
             tx: Sender::new(first_seq),
             rx: Receiver::new(0, config.credit_window()),
-            rtt: Rtt::new(config.timeout_initial),
+            rtt: Rtt::new(config.timeout_initial).begins(now),
             cc: Congestion::new(&config.congestion, WINDOW_SEGMENTS as u32),
             handshake_at: now + config.timeout_initial,
             give_up_at: now + config.handshake_timeout,

@@ -385,7 +385,7 @@ impl<M: Memory> Endpoint<M> {
         f.rx.echo = header.stamp;
         f.rx.echo_at = now;
         f.rx.has_echo = true;
-        if let Some(rtt) = echoed_rtt(now, header) {
+        if let Some(rtt) = echoed_rtt(now, header).filter(|_| f.rtt.may_echo(now, header.echo)) {
             f.rtt.sample(now, rtt, false);
         }
         Verdict::Consumed

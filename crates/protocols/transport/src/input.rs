@@ -172,10 +172,16 @@ impl<M: Memory> Endpoint<M> {
             f.credit_probes = 0;
         }
         let alone = outcome.echoed_len > f.mss / 2 && f.tx.alone == Some(header.echo);
-        let rtt = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
-        if let Some(rtt) = rtt {
-            f.rtt.sample(now, rtt, alone);
+        // Where the echo is missing or cannot be, what is acknowledged tells: who echoes nothing is measured all the same.
+        let own = outcome.latest.map(|sent| f.rtt.is_heard(now, sent));
+        let echoed = if newer || outcome.acked > 0 { echoed_rtt(now, header) } else { None };
+        let echoed = echoed.filter(|_| f.rtt.may_echo(now, header.echo));
+        if echoed.is_some() {
             f.rtt.is_told(header.echo);
+        }
+        let rtt = echoed.or(own);
+        if let Some(rtt) = rtt {
+            f.rtt.sample(now, rtt, alone && echoed.is_some());
         }
         if outcome.acked > 0 || rtt.is_some() {
             f.path_is_proven(now);

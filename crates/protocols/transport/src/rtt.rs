@@ -1,7 +1,8 @@
 //! Round-trip time: estimate, floor, and the time-outs that follow from them.
 
-use crate::sender::before;
+use crate::sender::{before, stamp_of, units};
 use barewire_base::{Duration, Instant};
+use barewire_wire::msg::STAMP_UNIT_NS;
 
 /// How long a floor is remembered: a route may change for the worse.
 const FLOOR_WINDOW: Duration = Duration::from_secs(10);
@@ -39,6 +40,8 @@ pub(crate) struct Rtt {
     /// Such packets that are older than what the peer has heard.
     passed: u8,
     has_sample: bool,
+    /// What left here then the peer has heard, or its flow began then: see [`may_echo`](Self::may_echo).
+    heard: Instant,
 }
 
 impl Rtt {
@@ -61,7 +64,31 @@ impl Rtt {
             told: None,
             passed: 0,
             has_sample: false,
+            heard: Instant::ZERO,
         }
+    }
+
+    /// The flow begins: nothing left before.
+    pub(crate) fn begins(self, now: Instant) -> Rtt {
+        Rtt { heard: now, ..self }
+    }
+
+    /// A segment that left at `sent`, and only then, has arrived. How long ago it left: a round trip, and what the peer waited before it
+    /// said so.
+    #[inline]
+    pub(crate) fn is_heard(&mut self, now: Instant, sent: u32) -> Duration {
+        let ago = Duration::from_nanos(u64::from(stamp_of(now).wrapping_sub(sent).max(1)) * STAMP_UNIT_NS);
+        self.heard = self.heard.max(Instant::from_nanos(now.as_nanos().saturating_sub(ago.as_nanos())));
+        ago
+    }
+
+    /// Whether a peer that tells the truth may echo this stamp. What it echoes is the latest that it has heard, so nothing older than
+    /// what it acknowledges: whoever could choose would be taken for one behind a long path, where neither delay nor loss (once in a round
+    /// trip) count for much. One that heard packets out of order may do so, and is not measured by that one.
+    #[inline]
+    pub(crate) fn may_echo(&self, now: Instant, stamp: u32) -> bool {
+        // The moment was rounded once more than the stamp.
+        stamp_of(now).wrapping_sub(stamp) <= units(now.since(self.heard)).saturating_add(1)
     }
 
     pub(crate) fn sample(&mut self, now: Instant, rtt: Duration, alone: bool) {
@@ -195,6 +222,33 @@ mod tests {
         other.tells(u32::MAX);
         other.is_told(3);
         assert_eq!(other.slowest(), Duration::ZERO);
+    }
+
+    #[test]
+    fn no_echo_is_older_than_what_the_peer_is_known_to_have_heard() {
+        let second = Duration::from_secs(1);
+        let begin = Instant::from_nanos(1_234_567_890_123);
+        let mut r = Rtt::new(Duration::from_millis(5)).begins(begin);
+        let mut now = begin + Duration::from_micros(7);
+        let (first, before_it) = (stamp_of(begin), stamp_of(begin).wrapping_sub(2));
+        assert!(r.may_echo(now, first) && r.may_echo(now, stamp_of(now)));
+        assert!(!r.may_echo(now, before_it), "older than the flow");
+        // Longer than the circle of stamps, with and without something heard meanwhile.
+        for step in [1, 20, 40, 100] {
+            now += second.saturating_mul(step);
+            let sent = stamp_of(now);
+            now += Duration::from_nanos(12_345);
+            assert!(r.may_echo(now, sent), "{step}");
+            if step != 40 {
+                r.is_heard(now, sent);
+                assert!(r.may_echo(now, sent), "{step}");
+                assert!(!r.may_echo(now, sent.wrapping_sub(2)), "{step}");
+            }
+            // An older one that is acknowledged later says no more.
+            let heard = r.heard;
+            r.is_heard(now, sent.wrapping_sub(1000));
+            assert!(r.heard == heard || step == 40);
+        }
     }
 
     #[test]

@@ -148,6 +148,8 @@ pub(crate) struct AckOutcome {
     pub longest: u16,
     /// The probe for a larger packet is among them.
     pub probe_arrived: bool,
+    /// When the latest among those left that were sent once only.
+    pub latest: Option<u32>,
     /// It acknowledges what was never sent.
     pub bogus: bool,
 }
@@ -450,6 +452,9 @@ impl Sender {
         // An acknowledgement that comes sooner after a repeat than any round trip takes is for the original.
         let resent = seg.flags & RESENT != 0;
         outcome.acked_resent |= resent;
+        if !resent && outcome.latest.is_none_or(|latest| before(latest, seg.sent)) {
+            outcome.latest = Some(seg.sent);
+        }
         outcome.longest = outcome.longest.max(seg.len);
         outcome.probe_arrived |= seg.flags & PROBE != 0;
         if seg.sent == at_time.echo {

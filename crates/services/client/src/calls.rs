@@ -94,7 +94,6 @@ impl Calls {
     }
 
     /// Where somebody listens, or has asked to.
-    #[cfg(feature = "tokio")]
     pub(crate) fn udp_ports(&self) -> Vec<u16> {
         let asked = self.listens.iter().map(|l| l.udp_port);
         self.listening.iter().copied().chain(asked).collect()
@@ -194,7 +193,7 @@ impl Calls {
     }
 
     /// The daemon is gone: what it has not answered it never will. Tells so, and says on which UDP ports somebody listens or wanted to, and where
-    /// if that was not answered.
+    /// if that was not answered. What was asked for at one of these beside that has failed: the daemon after this one answers once.
     pub(crate) fn orphan(&mut self, tell: &mut VecDeque<Event>) -> Vec<(u16, Option<Wish>)> {
         let mut attempts: Vec<_> = self.attempts.drain().collect();
         attempts.sort_unstable_by_key(|(number, _)| *number);
@@ -213,12 +212,19 @@ impl Calls {
             }
         }
         self.unwanted.clear();
-        let wanted = self.listens.drain(..).filter(|l| matches!(l.fate, Fate::Told(_)) && !l.ends);
-        let wanted = wanted.map(|l| (l.udp_port, Some((l.local, l.token))));
-        let mut ports: Vec<_> = self.listening.drain(..).map(|p| (p, None)).chain(wanted).collect();
-        // Where somebody listens already the next one would have been refused, and so would a second one.
+        let mut ports: Vec<_> = self.listening.drain(..).map(|p| (p, None)).collect();
+        for Listen { local, udp_port, token, fate, ends, .. } in self.listens.drain(..) {
+            match fate {
+                Fate::Told(_) if ends => {}
+                // Where somebody listens already the next one would have been refused, and so would a second one.
+                Fate::Told(_) if ports.iter().any(|(p, _)| *p == udp_port) => {
+                    tell.push_back(Event::ListenFailed { token, udp_port });
+                }
+                Fate::Told(_) => ports.push((udp_port, Some((local, token)))),
+                Fate::Waited | Fate::GivenUp(_) => {}
+            }
+        }
         ports.sort_by_key(|(udp_port, _)| *udp_port);
-        ports.dedup_by_key(|(udp_port, _)| *udp_port);
         ports
     }
 
@@ -300,6 +306,21 @@ fn cancelled(token: Option<u64>, flow: FlowId) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A second one at a port, not answered when the daemon goes, is not asked for again: who waits for its answer gets one.
+    #[test]
+    fn no_listen_is_left_without_an_answer_when_the_daemon_goes() {
+        let (mut calls, mut owed, mut told) = (Calls::default(), VecDeque::new(), VecDeque::new());
+        calls.listens(None, 700, 1, Fate::Told(1));
+        calls.listened(700, true, &mut owed);
+        for (udp_port, token) in [(700, 2), (701, 3), (701, 4)] {
+            calls.listens(None, udp_port, token, Fate::Told(token));
+        }
+        let ports = calls.orphan(&mut told);
+        assert_eq!(ports, [(700, None), (701, Some((None, 3)))]);
+        let failed = [(2, 700), (4, 701)].map(|(token, udp_port)| Event::ListenFailed { token, udp_port });
+        assert_eq!(Vec::from(told), failed);
+    }
 
     #[test]
     fn of_attempts_with_one_token_those_without_an_answer_can_be_given_up() {

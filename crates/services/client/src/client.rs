@@ -282,7 +282,12 @@ impl Client {
     fn take_back(&mut self, lost: Vec<Lost>) {
         for lost in lost {
             match lost {
-                Lost::Message { flow, offset, len } => self.release_raw(flow, offset, len),
+                Lost::Message { flow, offset, len } => {
+                    if let Some(steady) = &mut self.steady {
+                        steady.releases(None);
+                    }
+                    self.release_raw(flow, offset, len);
+                }
                 Lost::Reservation { offset, .. } => self.give_back(offset),
             }
         }

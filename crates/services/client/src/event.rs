@@ -185,7 +185,8 @@ pub enum Event {
     /// The daemon is gone, and the client looks for another ([`ClientConfig::reattach`](crate::ClientConfig::reattach)). All that the daemon
     /// had said came before; what was received can still be read until the daemon after the next is there. Next come
     /// [`Unconfirmed`](Event::Unconfirmed), one for each message of which nobody knows whether it arrived, then
-    /// [`ConnectFailed`](Event::ConnectFailed) and [`Closed`](Event::Closed) for attempts and flows.
+    /// [`ConnectFailed`](Event::ConnectFailed) and [`Closed`](Event::Closed) for attempts and flows, and between them
+    /// [`ListenFailed`](Event::ListenFailed) for a second one at a UDP port that was not answered.
     Detached {
         /// Flows that were there.
         flows: usize,

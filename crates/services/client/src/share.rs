@@ -60,7 +60,7 @@ struct Share {
     state: State,
     messages: u32,
     bytes: u64,
-    /// Bytes of the message that was refused, or [`NONE`].
+    /// Bytes of the message that was refused (the fewest, of several), or [`NONE`].
     refused: u32,
 }
 
@@ -261,10 +261,12 @@ impl Shares {
         match flow {
             None => self.refused_nameless = self.refused_nameless.min(len),
             Some(flow) => {
-                if let Some(share) = self.flows.get_mut(&flow)
-                    && std::mem::replace(&mut share.refused, len) == NONE
-                {
-                    self.refused.push_back(flow);
+                if let Some(share) = self.flows.get_mut(&flow) {
+                    // Of several that wait for room, each tries again when one of them may go.
+                    let smallest = share.refused.min(len);
+                    if std::mem::replace(&mut share.refused, smallest) == NONE {
+                        self.refused.push_back(flow);
+                    }
                 }
             }
         }
@@ -447,6 +449,25 @@ mod tests {
             assert_ne!(shares.begin(flow(1), 64, 64, room, false), Ok(()));
             assert!(!shares.has_refusals(), "{n}");
         }
+    }
+
+    /// What was refused last may have been given up since: it must not keep a smaller one from what there is room for.
+    #[test]
+    fn of_several_refusals_on_a_flow_the_smallest_is_what_room_is_told_for() {
+        let mut shares = Shares::new(4);
+        shares.open(flow(1));
+        let full = Room { free: 0, capacity: 1 << 20 };
+        for len in [100, 1 << 20] {
+            let refused = shares.begin(flow(1), len, 1 << 20, full, false);
+            assert_eq!(refused, Err(SendError::WouldBlock));
+        }
+        // The rest of the memory is what a peer of another flow does not read.
+        let some = Room { free: 1 << 10, capacity: 1 << 20 };
+        let fits = |len: u32| (len <= 1 << 10).then_some(128);
+        shares.freed = true;
+        assert_eq!(shares.next_writable(some, true, fits), Some(Some(flow(1))));
+        assert_eq!(shares.next_writable(some, true, fits), None);
+        assert!(!shares.has_refusals());
     }
 
     #[test]

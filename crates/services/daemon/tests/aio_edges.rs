@@ -7,7 +7,9 @@ use barewire_client::aio::{
     AsyncClient, ByteStream, ConnectError, DEADLINE_PASSED, Flow, HANDLER_GONE, RecvError, Request,
     ServeOptions, serve,
 };
-use barewire_client::{Client, ClientConfig, CloseReason, ConnectFailure, ConnectOptions, Geometry};
+use barewire_client::{
+    AttachError, Client, ClientConfig, CloseReason, ConnectFailure, ConnectOptions, Geometry,
+};
 use barewire_daemon::Daemon;
 use common::{PATIENCE, attach as attach_polled, connect, pair, to};
 use futures_util::Stream;
@@ -120,6 +122,24 @@ fn with_its_runtime_a_client_ends_for_all_others() {
 }
 
 #[test]
+fn who_attaches_while_the_runtime_ends_is_told() {
+    let pair = pair();
+    let config = ClientConfig { socket: pair.a.socket().to_owned(), ..ClientConfig::new("late") };
+    let ends = runtime();
+    let handle = ends.handle().clone();
+    ends.shutdown_background();
+    let _inside = handle.enter();
+    let mut attaches = Box::pin(AsyncClient::attach_with(&config));
+    let answer = loop {
+        match attaches.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => break answer,
+            Poll::Pending => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    assert!(matches!(answer.err(), Some(AttachError::Wait(_))));
+}
+
+#[test]
 fn what_a_client_had_begun_ends_when_it_is_used_with_futures() {
     let pair = pair();
     let mut peer = attach_polled(&pair.b, "peer");
@@ -193,6 +213,74 @@ fn who_no_longer_waits_keeps_no_task() {
         drop(waker);
         assert_eq!(Arc::strong_count(&task), 1);
         drop(here);
+    });
+}
+
+/// As [`run`], where what is tested would hold up the runtime for good.
+fn run_apart(test: impl Future<Output = ()> + Send + 'static) {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        run(test);
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(2 * PATIENCE).expect("the test hangs, or has failed");
+}
+
+/// A task that uses the client as soon as it is woken, and lets go of a flow with its last waker.
+struct Uses {
+    flow: Flow,
+    is_woken: AtomicUsize,
+}
+
+impl Wake for Uses {
+    fn wake(self: Arc<Self>) {
+        assert_eq!(self.flow.ended(), None);
+        self.is_woken.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn who_is_woken_may_use_the_client_at_once() {
+    run_apart(async {
+        let pair = pair();
+        let (a, b) = (attach(&pair.a, "a", None).await, attach(&pair.b, "b", None).await);
+        let (there, here) = both(&a, &b).await;
+        let task = Arc::new(Uses { flow: there.clone(), is_woken: AtomicUsize::new(0) });
+        let waker = Waker::from(task.clone());
+        let mut receives = Box::pin(there.recv());
+        assert!(poll_once(&mut receives, &waker));
+        here.send(b"a word").await.unwrap();
+        let mut acknowledged = Box::pin(there.send_acknowledged(b"another"));
+        let all = 1 + usize::from(poll_once(&mut acknowledged, &waker));
+        while task.is_woken.load(Ordering::Relaxed) < all {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}
+
+#[test]
+fn the_last_waker_of_a_task_may_take_a_flow_along() {
+    run_apart(async {
+        let pair = pair();
+        let (a, b) = (attach(&pair.a, "a", None).await, attach(&pair.b, "b", None).await);
+        let listener = b.listen(PORT).await.unwrap();
+        let options = ConnectOptions::default();
+        let (there, _here) = tokio::join!(a.connect(to(2, PORT), &options), listener.accept());
+        let mut there = there.unwrap();
+        let own = || async {
+            let (flow, _theirs) = tokio::join!(a.connect(to(2, PORT), &options), listener.accept());
+            Waker::from(Arc::new(Uses { flow: flow.unwrap(), is_woken: AtomicUsize::new(0) }))
+        };
+        // A stream that goes from task to task, and a wait for the fate of a message that does.
+        let first = own().await;
+        assert!(pin!(&mut there).poll_next(&mut Context::from_waker(&first)).is_pending());
+        drop(first);
+        assert!(pin!(&mut there).poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
+        let last = own().await;
+        let mut acknowledged = Box::pin(there.send_acknowledged(b"a word"));
+        poll_once(&mut acknowledged, &last);
+        drop(last);
+        drop(acknowledged);
     });
 }
 

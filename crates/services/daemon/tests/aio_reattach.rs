@@ -19,6 +19,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// A daemon that comes back with other limits says why it does not let a client in, once; one that does is found all the same.
+#[test]
+fn who_is_refused_by_the_next_daemon_hears_of_it() {
+    run(async {
+        let dir = Folder::new("daemon");
+        let there = start(dir.path(), 1);
+        let asks = ClientConfig {
+            socket: there.socket().to_owned(),
+            reattach: true,
+            geometry: Some(Geometry::default()),
+            ..ClientConfig::new("client")
+        };
+        let client = AsyncClient::attach_with(&asks).await.unwrap();
+        there.stop().unwrap();
+        assert!(matches!(client.daemon_event().await, Some(DaemonEvent::Gone { .. })));
+        let mut smaller = config(dir.path(), &ports(dir.path(), 1, 2), 1);
+        smaller.channel.send_bytes = 64 << 10;
+        let there = Daemon::start(&smaller).unwrap();
+        match client.daemon_event().await {
+            Some(DaemonEvent::Refused { why, hint: Some(hint) }) => {
+                assert!(why.contains("refused") && hint.contains("[channel]"), "{why} {hint}");
+            }
+            other => panic!("{other:?}"),
+        }
+        // Asked again many times meanwhile.
+        let told_again = tokio::time::timeout(Duration::from_millis(300), client.daemon_event()).await;
+        assert!(told_again.is_err(), "{told_again:?}");
+        there.stop().unwrap();
+        let _there = start(dir.path(), 1);
+        assert_eq!(client.daemon_event().await, Some(DaemonEvent::Back));
+    });
+}
+
 const MESSAGES: u64 = 6_000;
 /// The daemon goes when so many messages were sent.
 const GOES_AT: [u64; 2] = [1_500, 4_000];

@@ -206,7 +206,7 @@ impl Call<'_> {
                     Some(reason) => Poll::Ready(Err(CallFailure::Ended(reason))),
                     None if is_gone => Poll::Ready(Err(CallFailure::DaemonGone)),
                     None => {
-                        wanted.wait(cx);
+                        wanted.wait(cx, &mut state.later);
                         Poll::Pending
                     }
                 },
@@ -222,7 +222,7 @@ impl Drop for Call<'_> {
             let Some(line) = state.flows.get_mut(&flow) else { return };
             let Some(wanted) = line.calls.as_mut().and_then(|calls| calls.remove(&self.id)) else { return };
             let is_open = line.closed.is_none();
-            match wanted.got {
+            match wanted.given_up(&mut state.later) {
                 Some(late) => state.client.release(late),
                 // A server that does not hear of it works in vain, no more.
                 None if is_open => {

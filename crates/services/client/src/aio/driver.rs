@@ -4,6 +4,7 @@ use super::state::State;
 use crate::client::Client;
 use crate::client::reattach::RETRY;
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,9 +21,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// For what changes nothing; [`with`](Self::with) for all else.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> Locked<'_> {
         // What a panic interrupts is one event of one flow.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Locked(Some(self.state.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
     /// Does something with the channel, under the lock, and ends the task's sleep where that takes it.
@@ -40,6 +41,33 @@ impl Shared {
     pub fn end(&self) {
         self.lock().is_ended = true;
         self.poke.notify_one();
+    }
+}
+
+/// The lock. Whom something is for is woken after its end: whoever that wakes may use the client at once.
+pub(crate) struct Locked<'a>(Option<MutexGuard<'a, State>>);
+
+const HELD: &str = "it is held until it is dropped";
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect(HELD)
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect(HELD)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let later = self.later.take();
+        self.0 = None;
+        later.done();
     }
 }
 
@@ -95,13 +123,17 @@ async fn find_daemon(shared: &Arc<Shared>) -> Option<UnixStream> {
         };
         // Not under the lock: a daemon that starts may take its time to answer, and meanwhile others read what is here.
         let attached = tokio::task::spawn_blocking(move || attaching.attach()).await;
-        if let Ok(Ok(attached)) = attached
-            && let Ok(bell) = bell_of(attached.channel.event_fd())
-        {
-            let mut state = shared.lock();
-            state.client.adopt(attached);
-            state.pump();
-            return Some(bell);
+        match attached {
+            Ok(Ok(attached)) => {
+                if let Ok(bell) = bell_of(attached.channel.event_fd()) {
+                    let mut state = shared.lock();
+                    state.client.adopt(attached);
+                    state.pump();
+                    return Some(bell);
+                }
+            }
+            Ok(Err(e)) => shared.lock().not_attached(&e),
+            Err(_) => {}
         }
         // Whatever the reason is: a daemon that starts refuses, too.
         tokio::select! {

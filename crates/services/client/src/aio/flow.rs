@@ -299,7 +299,7 @@ impl Fate<'_> {
                     Some(delivered) => Poll::Ready(delivered),
                     None if has_ended => Poll::Ready(false),
                     None => {
-                        wanted.wait(cx);
+                        wanted.wait(cx, &mut state.later);
                         Poll::Pending
                     }
                 },
@@ -311,8 +311,9 @@ impl Fate<'_> {
 impl Drop for Fate<'_> {
     fn drop(&mut self) {
         self.flow.with(|state, flow| {
-            if let Some(line) = state.flows.get_mut(&flow) {
-                line.fates.remove(&self.token);
+            let fate = state.flows.get_mut(&flow).and_then(|line| line.fates.remove(&self.token));
+            if let Some(fate) = fate {
+                fate.given_up(&mut state.later);
             }
         });
     }

@@ -107,6 +107,14 @@ pub enum DaemonEvent {
         /// Those of flows that nobody has any more, in the order in which they were sent.
         unclaimed: Vec<Unconfirmed>,
     },
+    /// One is there that does not let us in: its limits or its rules are others than those of the one before. It is asked again and again;
+    /// told once for each reason.
+    Refused {
+        /// Why.
+        why: String,
+        /// What could be done, if the daemon knows.
+        hint: Option<String>,
+    },
     /// Another is there.
     Back,
     /// It does not let a listener of ours listen: somebody else was quicker.
@@ -184,7 +192,10 @@ impl AsyncClient {
         let attached = tokio::task::spawn_blocking(move || Client::attach_with(&config)).await;
         match attached {
             Ok(client) => AsyncClient::from_client(client?).map_err(AttachError::Wait),
-            Err(e) => std::panic::resume_unwind(e.into_panic()),
+            Err(e) => match e.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(e) => Err(AttachError::Wait(io::Error::other(e))),
+            },
         }
     }
 

@@ -1,13 +1,15 @@
 //! What the channel's users share: flows, listeners, attempts to connect, and who waits for what.
 
 use super::flow::Flow;
-use super::wait::{Entries, Place, Waiting};
+use super::wait::{Entries, Later, Place, Waiting};
 use super::{ConnectError, DaemonEvent, Handle, RecvError, Unconfirmed};
 use crate::client::Client;
 use crate::error::SendError;
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound};
 use crate::requests::{Kind, head_of};
-use crate::{CloseReason, ConnectFailure, FlowId};
+use crate::{AttachError, CloseReason, ConnectFailure, FlowId};
+use barewire_channel::ControlError;
+use barewire_channel::message::Refused;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,21 +33,23 @@ impl<T> Wanted<T> {
         Wanted { got: None, waker: None }
     }
 
-    fn put(&mut self, value: T) {
+    fn put(&mut self, value: T, later: &mut Later) {
         self.got = Some(value);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+        self.wake(later);
     }
 
-    fn wake(&mut self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+    fn wake(&mut self, later: &mut Later) {
+        later.wake(self.waker.take());
     }
 
-    pub fn wait(&mut self, cx: &Context<'_>) {
-        self.waker = Some(cx.waker().clone());
+    pub fn wait(&mut self, cx: &Context<'_>, later: &mut Later) {
+        later.let_go(self.waker.replace(cx.waker().clone()));
+    }
+
+    /// Nobody waits for it any more: what came all the same.
+    pub fn given_up(self, later: &mut Later) -> Option<T> {
+        later.let_go(self.waker);
+        self.got
     }
 }
 
@@ -76,11 +80,11 @@ impl Line {
         }
     }
 
-    fn wake_all(&mut self) {
-        self.readers.wake();
-        self.writers.wake();
-        self.fates.values_mut().for_each(Wanted::wake);
-        self.calls.iter_mut().flat_map(HashMap::values_mut).for_each(Wanted::wake);
+    fn wake_all(&mut self, later: &mut Later) {
+        self.readers.wake(later);
+        self.writers.wake(later);
+        self.fates.values_mut().for_each(|wanted| wanted.wake(later));
+        self.calls.iter_mut().flat_map(HashMap::values_mut).for_each(|wanted| wanted.wake(later));
     }
 }
 
@@ -119,9 +123,13 @@ pub(crate) struct State {
     pub gone: bool,
     /// The daemon is gone, and another is looked for.
     pub is_detached: bool,
+    /// Why the one that is there does not let us in, as it was told last.
+    refused: Option<String>,
     /// What nobody has taken yet, and who waits for it.
     daemon_events: VecDeque<DaemonEvent>,
     pub daemon_watchers: Waiting,
+    /// What has to do with wakers, and waits for the end of the lock.
+    pub later: Later,
 }
 
 impl State {
@@ -142,8 +150,10 @@ impl State {
             is_ended: false,
             gone: false,
             is_detached,
+            refused: None,
             daemon_events: VecDeque::new(),
             daemon_watchers: Waiting::default(),
+            later: Later::default(),
         }
     }
 
@@ -161,7 +171,21 @@ impl State {
             self.daemon_events.pop_front();
         }
         self.daemon_events.push_back(event);
-        self.daemon_watchers.wake();
+        self.daemon_watchers.wake(&mut self.later);
+    }
+
+    /// There is a daemon again, and this came of asking it. Whoever is refused for good would wait without a word.
+    pub fn not_attached(&mut self, e: &AttachError) {
+        let is_final = match e {
+            AttachError::Refused { code, .. } => *code != Refused::STOPPING,
+            AttachError::Control(ControlError::Stranger { .. }) => true,
+            _ => false,
+        };
+        let why = e.to_string();
+        if is_final && self.refused.as_ref() != Some(&why) {
+            self.refused = Some(why.clone());
+            self.tell(DaemonEvent::Refused { why, hint: e.hint() });
+        }
     }
 
     /// A message of which nobody knows whether it arrived: its flow's affair, or, where nobody has a handle of that, the client's.
@@ -203,7 +227,7 @@ impl State {
         }
         // The last of what was sent arrives without an event of its own.
         if self.client.sends_under_way() == 0 {
-            self.closers.wake();
+            self.closers.wake(&mut self.later);
         }
         if is_gone {
             self.end();
@@ -216,13 +240,13 @@ impl State {
             return;
         }
         for line in self.flows.values_mut() {
-            line.wake_all();
+            line.wake_all(&mut self.later);
         }
-        self.attempts.values_mut().for_each(Wanted::wake);
-        self.listeners.values_mut().for_each(|l| l.acceptors.wake());
-        self.room.wake();
-        self.closers.wake();
-        self.daemon_watchers.wake();
+        self.attempts.values_mut().for_each(|wanted| wanted.wake(&mut self.later));
+        self.listeners.values_mut().for_each(|l| l.acceptors.wake(&mut self.later));
+        self.room.wake(&mut self.later);
+        self.closers.wake(&mut self.later);
+        self.daemon_watchers.wake(&mut self.later);
     }
 
     fn dispatch(&mut self, event: Event) {
@@ -230,26 +254,26 @@ impl State {
             Event::Message(message) => self.message(message),
             Event::Delivered { flow, token, delivered } => {
                 if let Some(fate) = self.flows.get_mut(&flow).and_then(|line| line.fates.get_mut(&token)) {
-                    fate.put(delivered);
+                    fate.put(delivered, &mut self.later);
                 }
             }
             Event::Writable { flow: Some(flow) } => {
                 if let Some(line) = self.flows.get_mut(&flow) {
-                    line.writers.wake();
+                    line.writers.wake(&mut self.later);
                 }
             }
-            Event::Writable { flow: None } => self.room.wake(),
+            Event::Writable { flow: None } => self.room.wake(&mut self.later),
             Event::Connected { flow, token, local, remote } => {
                 self.flows.insert(flow, Line::default());
                 match self.attempts.get_mut(&token) {
-                    Some(wanted) => wanted.put(Some(Ok((flow, local, remote)))),
+                    Some(wanted) => wanted.put(Some(Ok((flow, local, remote))), &mut self.later),
                     None => self.forget(flow),
                 }
             }
             Event::ConnectFailed { token, reason, .. } => {
                 let is_detached = self.is_detached;
                 if let Some(wanted) = self.attempts.get_mut(&token) {
-                    wanted.put((!is_detached).then_some(Err(reason)));
+                    wanted.put((!is_detached).then_some(Err(reason)), &mut self.later);
                 }
             }
             Event::Accepted { flow, token, local, remote } => {
@@ -257,7 +281,7 @@ impl State {
                 match self.listeners.get_mut(&token) {
                     Some(queue) => {
                         queue.waiting.push_back((flow, local, remote));
-                        queue.acceptors.wake();
+                        queue.acceptors.wake(&mut self.later);
                     }
                     None => self.reset(flow),
                 }
@@ -269,7 +293,7 @@ impl State {
                     // There before: it is the next daemon that refuses.
                     is_lost = queue.answer == Some(true) && !is_there;
                     queue.answer = Some(is_there);
-                    queue.acceptors.wake();
+                    queue.acceptors.wake(&mut self.later);
                 }
                 if !self.listens(udp_port) {
                     // Whoever asked for it has given it up meanwhile.
@@ -281,25 +305,26 @@ impl State {
             }
             Event::Detached { flows, unconfirmed } => {
                 self.is_detached = true;
+                self.refused = None;
                 self.tell(DaemonEvent::Gone { flows, unconfirmed, unclaimed: Vec::new() });
                 // Who waits for room to send on a flow learns that it has ended.
-                self.room.wake();
+                self.room.wake(&mut self.later);
             }
             Event::Unconfirmed { flow, bytes, .. } => self.unconfirmed(flow, bytes),
             Event::Reattached => {
                 self.is_detached = false;
                 self.tell(DaemonEvent::Back);
-                self.room.wake();
+                self.room.wake(&mut self.later);
             }
             Event::Closed { flow, reason } => {
                 if let Some(line) = self.flows.get_mut(&flow) {
                     line.closed = Some(reason);
-                    line.wake_all();
+                    line.wake_all(&mut self.later);
                     if line.is_orphan {
                         self.flows.remove(&flow);
                     }
                 }
-                self.closers.wake();
+                self.closers.wake(&mut self.later);
             }
             _ => {}
         }
@@ -312,14 +337,14 @@ impl State {
         };
         let Some(calls) = &mut line.calls else {
             line.inbox.push_back(message);
-            line.readers.wake();
+            line.readers.wake(&mut self.later);
             return;
         };
         let wanted = head_of(&self.client, &message)
             .filter(|head| matches!(head.kind, Kind::Response | Kind::Failure))
             .and_then(|head| calls.get_mut(&head.id));
         match wanted {
-            Some(wanted) if wanted.got.is_none() => wanted.put(message),
+            Some(wanted) if wanted.got.is_none() => wanted.put(message, &mut self.later),
             // Too late, or a second answer.
             _ => self.client.release(message),
         }
@@ -332,7 +357,7 @@ impl State {
             self.client.release(message);
         }
         for (_, wanted) in line.calls.take().into_iter().flatten() {
-            if let Some(message) = wanted.got {
+            if let Some(message) = wanted.given_up(&mut self.later) {
                 self.client.release(message);
             }
         }
@@ -382,7 +407,7 @@ impl State {
         let listeners: Vec<u64> = self.listeners.keys().copied().collect();
         for token in listeners {
             if let Some(queue) = self.listeners.get_mut(&token) {
-                queue.acceptors.wake();
+                queue.acceptors.wake(&mut self.later);
             }
             self.unlisten(token);
         }
@@ -452,7 +477,7 @@ impl Future for Attempt {
                     }
                     None if is_gone => return Poll::Ready(Err(ConnectError::DaemonGone)),
                     None => {
-                        wanted.wait(cx);
+                        wanted.wait(cx, &mut state.later);
                         return Poll::Pending;
                     }
                 }
@@ -466,11 +491,14 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         self.entries.leave(&self.handle);
         let Some((number, id)) = self.asked else { return };
-        self.handle.with(|state| match state.attempts.remove(&number).and_then(|wanted| wanted.got) {
-            Some(Some(Ok((flow, ..)))) => state.reset(flow),
-            Some(_) => {}
-            None => {
-                state.client.cancel(id);
+        self.handle.with(|state| {
+            let wanted = state.attempts.remove(&number);
+            match wanted.and_then(|wanted| wanted.given_up(&mut state.later)) {
+                Some(Some(Ok((flow, ..)))) => state.reset(flow),
+                Some(_) => {}
+                None => {
+                    state.client.cancel(id);
+                }
             }
         });
     }

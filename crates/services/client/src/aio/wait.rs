@@ -15,17 +15,39 @@ use std::task::{Context, Waker};
 pub(crate) struct Waiting(BTreeMap<u64, Waker>);
 
 impl Waiting {
-    fn add(&mut self, number: u64, cx: &Context<'_>) {
-        self.0
-            .entry(number)
-            .and_modify(|waker| waker.clone_from(cx.waker()))
-            .or_insert_with(|| cx.waker().clone());
+    fn add(&mut self, number: u64, cx: &Context<'_>, later: &mut Later) {
+        later.let_go(self.0.insert(number, cx.waker().clone()));
     }
 
-    pub fn wake(&mut self) {
-        for waker in std::mem::take(&mut self.0).into_values() {
-            waker.wake();
-        }
+    pub fn wake(&mut self, later: &mut Later) {
+        later.wake.extend(std::mem::take(&mut self.0).into_values());
+    }
+}
+
+/// Wakers to be woken, and some to be dropped, once nobody holds the lock. They are others' code: to wake one may be to use the client, and
+/// the last waker of a task may take along what that holds.
+#[derive(Default)]
+pub(crate) struct Later {
+    wake: Vec<Waker>,
+    gone: Vec<Waker>,
+}
+
+impl Later {
+    pub fn wake(&mut self, waker: Option<Waker>) {
+        self.wake.extend(waker);
+    }
+
+    pub fn let_go(&mut self, old: Option<Waker>) {
+        self.gone.extend(old);
+    }
+
+    /// What there is, without the lock.
+    pub fn take(&mut self) -> Later {
+        Later { wake: std::mem::take(&mut self.wake), gone: std::mem::take(&mut self.gone) }
+    }
+
+    pub fn done(self) {
+        self.wake.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -58,14 +80,17 @@ impl Entries {
     /// Wakes the task of `cx` when there is news at `place`.
     pub fn wait(&mut self, state: &mut State, place: Place, cx: &Context<'_>) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let Some(waiting) = state.waiting(place) else { return };
-        if self.number == 0 {
-            self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut later = state.later.take();
+        if let Some(waiting) = state.waiting(place) {
+            if self.number == 0 {
+                self.number = NEXT.fetch_add(1, Ordering::Relaxed);
+            }
+            waiting.add(self.number, cx, &mut later);
+            if !self.places.contains(&place) {
+                self.places.push(place);
+            }
         }
-        waiting.add(self.number, cx);
-        if !self.places.contains(&place) {
-            self.places.push(place);
-        }
+        state.later = later;
     }
 
     /// Waits no longer.
@@ -74,11 +99,10 @@ impl Entries {
             return;
         }
         let mut state = handle.0.lock();
-        let taken = |place| state.waiting(place).and_then(|waiting| waiting.0.remove(&self.number));
-        let wakers: Vec<Waker> = self.places.drain(..).filter_map(taken).collect();
-        // Not under the lock: the last waker of a task may take along what that holds.
-        drop(state);
-        drop(wakers);
+        for place in self.places.drain(..) {
+            let taken = state.waiting(place).and_then(|waiting| waiting.0.remove(&self.number));
+            state.later.let_go(taken);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! gone    everything that the old daemon had said -> Detached -> Unconfirmed, one for each message whose arrival was not confirmed,
-//!         in the order in which they were sent -> ConnectFailed, Closed
+//!         in the order in which they were sent -> ConnectFailed, ListenFailed (of a second one at a UDP port), Closed
 //! back    Reattached -> Listening, for each port that was listened on
 //! ```
 //! The memory of the old channel stays ours, so the bytes of what was sent are still there, and what was received can still be read.
@@ -107,6 +107,12 @@ impl Steady {
     pub(super) fn unlistens(&mut self, udp_port: u16) {
         self.wishes.remove(&udp_port);
         self.listens.retain(|p| *p != udp_port);
+    }
+
+    /// The next daemon is asked for nothing.
+    pub(super) fn listens_nowhere(&mut self) {
+        self.wishes.clear();
+        self.listens.clear();
     }
 
     /// Where a message lies that came over the channel to a daemon that is gone.

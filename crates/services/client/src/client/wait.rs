@@ -228,8 +228,11 @@ impl Client {
         for id in self.calls.attempts() {
             self.calls.give_up(id, false, &mut self.owed);
         }
-        for udp_port in std::mem::take(&mut self.calls.listening) {
-            self.owed.push_back(Request::Unlisten { udp_port });
+        for udp_port in self.calls.udp_ports() {
+            let _ = self.unlisten(udp_port);
+        }
+        if let Some(steady) = &mut self.steady {
+            steady.listens_nowhere();
         }
         loop {
             self.queued.clear();

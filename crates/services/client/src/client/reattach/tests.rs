@@ -160,6 +160,61 @@ fn who_stops_to_listen_without_a_daemon_is_heard() {
     assert_eq!(asked, [Request::Listen { token: 701, udp_port: 701, local: None }]);
 }
 
+/// Who has closed everything listens nowhere at the next daemon, whenever the old one went.
+#[test]
+fn who_has_closed_everything_is_not_asked_to_listen_again() {
+    for goes_first in [true, false] {
+        let (mut client, mut daemon, listener) = played(&format!("closed-{goes_first}"), true);
+        for udp_port in [700, 701] {
+            client.listen(udp_port, udp_port.into()).unwrap();
+        }
+        // One is answered, one is not.
+        assert!(daemon.complete(&Completion::Listening { token: 700, udp_port: 700 }));
+        daemon.flush();
+        assert!(matches!(client.next_event(), Some(Event::Listening { .. })));
+        if goes_first {
+            daemon.mark_closed();
+            assert!(matches!(client.next_event(), Some(Event::Detached { .. })));
+        }
+        client.close_and_wait(Duration::from_secs(1)).unwrap();
+        if !goes_first {
+            let asked: Vec<Request> =
+                std::iter::from_fn(|| daemon.next_request()).map(Result::unwrap).collect();
+            let unlistens = [700, 701].map(|udp_port| Request::Unlisten { udp_port });
+            assert_eq!(asked[2..], unlistens);
+            daemon.mark_closed();
+            assert!(matches!(client.next_event(), Some(Event::Detached { .. })));
+        }
+        let mut next = reattached(&mut client, &listener);
+        assert_eq!(next.next_request(), None);
+    }
+}
+
+/// A message that is dropped, not released, keeps no channel.
+#[cfg(feature = "tokio")]
+#[test]
+fn what_is_dropped_holds_no_memory_of_a_daemon_that_is_gone() {
+    let (mut client, mut daemon, listener) = played("dropped", true);
+    client.keep_unread();
+    for keeps in [true, false] {
+        assert!(daemon.complete(&Completion::Received { flow: 7, offset: 64, len: 5 }));
+        daemon.flush();
+        let Some(Event::Message(message)) = client.next_event() else { panic!("no message") };
+        let kept = keeps.then_some(message);
+        daemon.mark_closed();
+        assert!(matches!(client.next_event(), Some(Event::Detached { .. })));
+        // Who drops a message ends a sleep.
+        client.take_woken();
+        daemon = reattached(&mut client, &listener);
+        let retired = client.steady.as_ref().unwrap().retired.len();
+        assert_eq!(retired, usize::from(kept.is_some()));
+        if let Some(message) = kept {
+            assert_eq!(client.to_vec(&message).len(), 5);
+            client.release(message);
+        }
+    }
+}
+
 /// Ends are never refused: with the ring full they go when it has room, before what is asked for later.
 #[test]
 fn an_end_waits_for_room_in_the_ring_and_nobody_waits_for_it() {
