@@ -1,7 +1,8 @@
 //! What a run costs besides time: the CPU of both ends.
 //!
 //! Two ways to it. A `CpuMeter` knows which thread and which process works for which end: messages and connections, from just before the
-//! first request to just after the last response. A [`Charge`] counts this process with all that it started: every
+//! first request to just after the last response. Where the server is another machine's, it asks that one
+//! (`talk`), which looks with a [`Family`]. A [`Charge`] counts this process with all that it started: every
 //! [`Workload`](crate::run::Workload), between the times at which that says that it begins and ends, or else for the whole run with what sets it
 //! up. `per_op` makes the same figures of both.
 
@@ -9,6 +10,7 @@ use crate::messages::driver::{self, DriverError, RunResult};
 use crate::messages::{MsgWorkload, RequestResponse};
 use crate::rounds::median;
 use crate::row::Measured;
+use crate::talk::client::{OtherEnd, Peer};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{CoreTime, Task, TaskTime, family_time, stamp};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,8 @@ struct Workers {
 pub(crate) struct CpuMeter {
     cores: Vec<usize>,
     workers: Mutex<Workers>,
+    /// The other end, where it is another process'.
+    peer: Mutex<Option<Peer>>,
 }
 
 /// What all of them had used at a moment.
@@ -48,7 +52,50 @@ pub(crate) struct Look {
 impl CpuMeter {
     /// A meter of a run on `cores`: their interrupts count. All cores where none is named.
     pub(crate) fn new(cores: &[usize]) -> CpuMeter {
-        CpuMeter { cores: cores.to_vec(), workers: Mutex::default() }
+        CpuMeter { cores: cores.to_vec(), workers: Mutex::default(), peer: Mutex::default() }
+    }
+
+    /// A meter of a run whose server is another process, on another machine most of the time: interrupts of all cores count there, and so
+    /// they do here.
+    pub(crate) fn with_peer(peer: Peer) -> CpuMeter {
+        CpuMeter { peer: Mutex::new(Some(peer)), ..CpuMeter::new(&[]) }
+    }
+
+    fn peer(&self) -> std::sync::MutexGuard<'_, Option<Peer>> {
+        self.peer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A window begins; `gate`: not before the other end has begun.
+    pub(crate) fn begin(&self, gate: bool) -> Option<Look> {
+        if let Some(peer) = &mut *self.peer() {
+            peer.begin(gate);
+        }
+        self.look()
+    }
+
+    /// It ends: what was used in it.
+    pub(crate) fn end(&self, begin: Option<Look>, answered: u64) -> Option<CpuUse> {
+        let used = self.since(begin, answered);
+        if let Some(peer) = &mut *self.peer() {
+            peer.end();
+        }
+        used
+    }
+
+    /// `used` with what the other end told, where there is one: see [`Peer::charge`].
+    pub(crate) fn charge(
+        &self,
+        used: Option<CpuUse>,
+        ours: u64,
+        on_their_way: u64,
+    ) -> (Option<CpuUse>, Option<OtherEnd>) {
+        match &*self.peer() {
+            Some(peer) => {
+                let (used, other) = peer.charge(used, ours, on_their_way);
+                (used, Some(other))
+            }
+            None => (used, None),
+        }
     }
 
     fn add(&self, end: End, task: Option<Task>) {
@@ -76,7 +123,7 @@ impl CpuMeter {
     }
 
     /// `None` where a worker's time cannot be read.
-    pub(crate) fn look(&self) -> Option<Look> {
+    fn look(&self) -> Option<Look> {
         let sum = |tasks: &[Task]| {
             tasks.iter().try_fold(TaskTime::default(), |sum, task| Some(sum.plus(&task.time().ok()?)))
         };
@@ -93,7 +140,7 @@ impl CpuMeter {
     }
 
     /// What they used since `before`, for so many operations.
-    pub(crate) fn since(&self, before: Option<Look>, answered: u64) -> Option<CpuUse> {
+    fn since(&self, before: Option<Look>, answered: u64) -> Option<CpuUse> {
         before.zip(self.look()).map(|(before, after)| CpuUse {
             client: after.client.since(&before.client),
             server: after.server.zip(before.server).map(|(after, before)| after.since(&before)),
@@ -115,9 +162,13 @@ impl CpuMeter {
         system: &mut S,
         workload: &MsgWorkload,
     ) -> Result<RunResult, DriverError> {
-        let before = self.look();
+        let begin = self.begin(true);
         let mut result = driver::run(system, workload)?;
-        result.cpu = self.since(before, result.answered);
+        let used = self.end(begin, result.answered);
+        // Servers of messages count bytes. Of all that was sent, answered or not, warm-up included.
+        let size = u64::from(workload.size);
+        let unanswered = result.counts.unanswered + result.counts.resends + u64::from(workload.window) + 16;
+        (result.cpu, result.other_end) = self.charge(used, result.answered * size, unanswered * size);
         Ok(result)
     }
 }
@@ -182,6 +233,14 @@ pub(crate) struct EndUse {
     interrupts_ns: u64,
     interrupt_threads_ns: u64,
     interrupts_are_apart: bool,
+}
+
+impl EndUse {
+    /// Whether no part of it is more than so many ns, and its parts are no more than the whole: sums of it can be trusted then.
+    pub(crate) fn is_at_most(&self, ns: u64) -> bool {
+        let all = [self.run_ns, self.user_ns, self.system_ns, self.interrupts_ns, self.interrupt_threads_ns];
+        all.iter().all(|&part| part <= ns) && self.user_ns + self.system_ns <= self.run_ns + 2
+    }
 }
 
 /// The same number in all processes of a machine, until it is started again.
@@ -340,7 +399,7 @@ impl CpuUse {
     }
 
     /// Whether it is of both ends.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.together || self.server.is_some()
     }
 

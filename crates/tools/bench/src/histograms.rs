@@ -31,6 +31,31 @@ pub trait BenchRow: Serialize {
     }
 }
 
+/// A row with histograms that may be void, or broken off, by its fields.
+macro_rules! bench_row {
+    ($row:ty, $bench:expr) => {
+        impl crate::histograms::BenchRow for $row {
+            fn bench(&self) -> &'static str {
+                let bench: fn(&$row) -> &'static str = $bench;
+                bench(self)
+            }
+
+            fn histograms(&self) -> &crate::histograms::Histograms {
+                &self.histograms
+            }
+
+            fn void(&self) -> Option<&str> {
+                self.void.as_deref()
+            }
+
+            fn broken_off(&self) -> Option<&str> {
+                self.broken_off.as_deref()
+            }
+        }
+    };
+}
+pub(crate) use bench_row;
+
 static NONE: Histograms = Histograms(BTreeMap::new());
 
 impl Histograms {

@@ -36,6 +36,7 @@ pub mod search;
 mod simulated;
 pub mod stream;
 pub mod switch;
+pub(crate) mod talk;
 mod wall_clock;
 
 pub use awake::KeepAwake;
@@ -55,4 +56,5 @@ pub use messages::{
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};
 pub use simulated::{FramesRow, SimulatedRow};
+pub use talk::{At as ControlAt, TalkError, client::OtherEnd};
 pub use wall_clock::WallTime;

@@ -30,6 +30,27 @@ pub fn some_by_name<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, 
     }
 }
 
+/// Reads a type from the names in a table, or (`some`) one around several of its values.
+macro_rules! named {
+    ($what:ident, $known:ident) => {
+        crate::names::named!(@ $what, |text| crate::names::by_name(text, &$known));
+    };
+    ($what:ident some, $known:ident) => {
+        crate::names::named!(@ $what, |text| crate::names::some_by_name(text, &$known).map($what));
+    };
+    (@ $what:ident, $read:expr) => {
+        impl std::str::FromStr for $what {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<$what, String> {
+                let read: fn(&str) -> Result<$what, String> = $read;
+                read(text)
+            }
+        }
+    };
+}
+pub(crate) use named;
+
 #[cfg(test)]
 mod tests {
     use super::*;

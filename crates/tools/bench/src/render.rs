@@ -159,6 +159,11 @@ fn figure(unit: Unit, value: f64) -> String {
     }
 }
 
+/// That a row has the CPU of one end only, and why.
+pub(crate) fn other_unknown(why: &str) -> String {
+    format!("the other end's CPU is not known: {why}")
+}
+
 /// That runs were contended and by whom, in a word each: `contended (oversubscribed, stolen)`.
 pub(crate) fn contended(by: &[String]) -> String {
     let words: Vec<String> =

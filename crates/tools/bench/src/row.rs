@@ -9,7 +9,7 @@
 //! whoever reads the document: `params` has the unit of each parameter, `measures` unit, direction and words of each measure.
 
 use crate::cpu::{CpuPerOp, CpuUse, PER_OP, per_op};
-use crate::histograms::{BenchRow, Histograms};
+use crate::histograms::Histograms;
 use crate::messages::IdleState;
 use crate::rounds::{Together, median, once_each};
 use crate::wall_clock::WallTime;
@@ -760,23 +760,7 @@ impl Serialize for Row {
     }
 }
 
-impl BenchRow for Row {
-    fn bench(&self) -> &'static str {
-        self.subject.bench
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-
-    fn broken_off(&self) -> Option<&str> {
-        self.broken_off.as_deref()
-    }
-}
+crate::histograms::bench_row!(Row, |row| row.subject.bench);
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -89,6 +89,8 @@ fn closed() -> MsgRow {
         seed: 1,
         contention: vec![],
         void: None,
+        waits: None,
+        cpu_unknown: None,
         broken_off: None,
         histograms: Histograms::default(),
     }

@@ -1,5 +1,6 @@
 //! Where something is, as typed: an address, or a name that this machine knows (`/etc/hosts`, DNS).
 
+use barewire_bench::ControlAt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// The first address of a name, with the port behind it.
@@ -41,6 +42,14 @@ pub fn endpoint_or(text: &str, port: u16) -> Result<SocketAddr, String> {
     }
 }
 
+/// Where control connections are: a host, with a port or without, or `none`.
+pub fn control(text: &str, port: u16) -> Result<ControlAt, String> {
+    match text {
+        "none" => Ok(ControlAt::Nowhere),
+        _ => endpoint_or(text, port).map(ControlAt::There),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +65,8 @@ mod tests {
         assert_eq!(endpoint_or("fd00::2", 7).unwrap().to_string(), "[fd00::2]:7");
         assert_eq!(endpoint_or("localhost", 7).unwrap().port(), 7);
         assert_eq!(endpoint_or("localhost:9", 7).unwrap().port(), 9);
+        assert_eq!(control("none", 7), Ok(ControlAt::Nowhere));
+        assert_eq!(control("10.0.0.2", 7), Ok(ControlAt::There(SocketAddr::from(([10, 0, 0, 2], 7)))));
     }
 
     #[test]

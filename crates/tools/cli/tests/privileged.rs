@@ -322,3 +322,92 @@ fn each_end_runs_on_a_host_of_its_own() {
     assert!(is_good(row), "{row}");
     assert_eq!(row["runs"].as_array().unwrap().len(), 2, "the server takes one client after the other");
 }
+
+/// CPU that a process has used, in ns.
+fn used_by(process: &Child) -> u64 {
+    barewire_measure::Task::Process(process.id()).time().map_or(0, |time| time.run_ns)
+}
+
+/// Between two hosts each row has the CPU of both ends: of messages over the kernel's sockets and over our port, and of connections.
+#[test]
+fn rows_between_two_hosts_have_the_cpu_of_both_ends() {
+    let Some(_turn) = root() else { return };
+    let config = barewire_lab::TwoHostsConfig { label: None, ..barewire_lab::TwoHostsConfig::default() };
+    let hosts = barewire_lab::TwoHosts::create(&config).unwrap();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+    let started = |ns: &barewire_lab::Namespace, text: &str| {
+        let words = words(text);
+        let mut command = barewire(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        ns.spawn_in(command.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap()
+    };
+    let msg = "bench msg --cores none";
+    let client = "--runs 1 --warmup 0.1 --json --seconds";
+    // Where a port has an address of its own, the kernel's is the one for talk.
+    for (server, client, op, waits) in [
+        (
+            format!("{msg} -s --baseline kernel-udp-spin"),
+            format!("{msg} -c 10.77.0.2 --baseline kernel-udp-spin {client}"),
+            "samples",
+            "both spin",
+        ),
+        (
+            format!("{msg} -s --baseline kernel-udp"),
+            format!("{msg} -c 10.77.0.2 --baseline kernel-udp-spin {client}"),
+            "samples",
+            "client spin, server blocking (kernel-udp)",
+        ),
+        (
+            format!("{msg} -s --baseline kernel-tcp"),
+            format!("{msg} -c 10.77.0.2 --baseline kernel-tcp {client}"),
+            "samples",
+            "both blocking",
+        ),
+        (
+            format!("{msg} -s --idle spin --port packet:eth0 --ip 10.77.0.12/24 --control 10.77.0.2"),
+            format!("{msg} -c 10.77.0.12 --idle yield --port packet:eth0 --ip 10.77.0.11/24 --control 10.77.0.2 {client}"),
+            "samples",
+            "client yield, server spin",
+        ),
+        (
+            "rdma serve --accept --idle spin --port packet:eth0 --address 10.77.0.12/24 --control 10.77.0.2".to_owned(),
+            "rdma connect 10.77.0.12 --row --idle spin --port packet:eth0 --address 10.77.0.11/24 --control 10.77.0.2 --json --seconds"
+                .to_owned(),
+            "opened",
+            "both spin",
+        ),
+    ] {
+        let mut served = started(&hosts.ns_b, &server);
+        let mut lines = BufReader::new(served.stderr.take().unwrap()).lines();
+        let ready = |line: String| line.contains("answering on") || line.contains("accepting on");
+        assert!(lines.any(|line| ready(line.unwrap())), "{server}");
+        // What it goes on to say is read.
+        let reading = std::thread::spawn(move || lines.for_each(drop));
+        let once = |seconds: &str| {
+            let before = used_by(&served);
+            let said = said(started(&hosts.ns_a, &format!("{client} {seconds}")).wait_with_output().unwrap());
+            let document: Value = serde_json::from_str(&said.out).expect(&said.err);
+            (document["rows"][0].clone(), used_by(&served) - before)
+        };
+        let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+        let is_good = |(row, _): &(Value, u64)| {
+            number(&row[op]) > 50.0 && row["cpu_unknown"].is_null() && row["cpu_ns_per_op"].is_number()
+        };
+        let (row, used) = until_seen("1", once, is_good);
+        assert!(is_good(&(row.clone(), used)), "{server}: {row}");
+        assert_eq!(row["waits"], waits, "{row}");
+        // What the kernel says of the server's process all the while is more than what the row says of its window, and not much more.
+        let cpu = &row["cpu"];
+        let told = number(&cpu["server_ns"]) * number(&row[op]);
+        let used = used as f64;
+        assert!(told > used * 0.1 && told < used * 1.1, "{told} of {used}: {row}");
+        let (parts, ends) = (
+            number(&cpu["user_ns"]) + number(&cpu["system_ns"]),
+            number(&cpu["client_ns"]) + number(&cpu["server_ns"]),
+        );
+        assert!((parts - ends).abs() < ends * 0.02 + 1.0, "{row}");
+        assert!(number(&row["cpu_ns_per_op"]) >= ends * 0.999, "{row}");
+        signal(&served, "-INT");
+        served.wait().unwrap();
+        reading.join().unwrap();
+    }
+}

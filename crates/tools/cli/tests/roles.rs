@@ -25,6 +25,12 @@ fn address(server: &Running, words: &str) -> SocketAddr {
     text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
+/// Whether the row has the CPU of both ends, and says how they wait.
+fn has_both_ends(row: &Value) -> bool {
+    let is_known = row["cpu_ns_per_op"].as_f64() > Some(0.0) && row["cpu_unknown"].is_null();
+    is_known && row["cpu"]["server_ns"].as_f64() > Some(0.0) && row["waits"].is_string()
+}
+
 /// Ends it as an experiment does; its exit code and what it printed.
 fn stop(server: Running) -> (Option<i32>, String) {
     server.signal("-TERM");
@@ -147,7 +153,8 @@ fn the_kernel_takes_the_place_of_rdma_ports_at_both_ends() {
 
     let server = serving(&[&serve[..], &["--baseline", "kernel-tcp"]].concat(), "accepting on port");
     let port = address(&server, "the kernel's TCP at ").port().to_string();
-    let row = row(&client(&port, "kernel-tcp"));
+    let row = until_seen("1", |_| row(&client(&port, "kernel-tcp")), has_both_ends);
+    assert!(has_both_ends(&row), "{row}");
     let words = ["system", "mode", "over"].map(|key| row[key].as_str().unwrap_or_default());
     assert_eq!((words, &row["threads"]), (["kernel-tcp", "blocking", "network"], &1.into()), "{row}");
     assert_eq!(row["latency_ns"]["samples"].as_u64(), Some(histogram_of(&row).samples()));
@@ -164,13 +171,24 @@ fn messages_between_two_processes() {
     let [ours, theirs] = pair(&folder);
     let end = ["bench", "msg", "--cores", "none", "--role"];
     let serve = [&end[..], &["server", "--listen", &ours, "--ip", "10.0.0.2/24"]].concat();
-    let server = serving(&serve, "answering on");
+    // The kernel knows nothing of addresses behind socket files: where control connections are has to be said.
+    let server = serving(&[&serve[..], &["--control", "127.0.0.1:0"]].concat(), "answering on");
+    let control = address(&server, "control connection at ").to_string();
     let client = ["client", "--port", &theirs, "--ip", "10.0.0.1/24", "--server", "10.0.0.2"];
     let client = [&end[..], &client, &["--runs", "1", "--json"]].concat();
+    let measure = |more: &[&str]| row(&run(&[&client[..], more].concat()));
     let has_median = |row: &Value| row["rtt_ns"]["p50"].as_u64() > Some(0) && row["void"].is_null();
-    let row =
-        until_seen("0.2", |seconds| row(&run(&[&client[..], &["--seconds", seconds]].concat())), has_median);
-    assert!(has_median(&row) && row["runs"].as_array().map(Vec::len) == Some(1), "{row}");
+    let seen = until_seen(
+        "0.2",
+        |seconds| measure(&["--seconds", seconds, "--control", &control]),
+        |row| has_median(row) && has_both_ends(row),
+    );
+    assert!(has_median(&seen) && seen["runs"].as_array().map(Vec::len) == Some(1), "{seen}");
+    assert!(has_both_ends(&seen) && seen["waits"].as_str() > Some("both "), "{seen}");
+    let without = measure(&["--seconds", "0.2"]);
+    assert!(without["cpu_ns_per_op"].is_null() && without["cpu"]["client_ns"].is_number(), "{without}");
+    let why = without["cpu_unknown"].as_str().unwrap_or_default();
+    assert!(why.contains("no control connection"), "{without}");
     assert_eq!(stop(server).0, Some(0));
 }
 
@@ -179,15 +197,29 @@ fn two_kernels_are_measured_with_two_letters() {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let end = ["bench", "msg", "--cores", "none", "--baseline", "kernel-tcp-batch"];
     let server = serving(&[&end[..], &["-s", "--ip", "127.0.0.9"]].concat(), "answering on");
-    let client = [&end[..], &["-c", "127.0.0.9", "--runs", "1", "--window", "8", "--json"]].concat();
+    let client = [&end[..], &["-c", "127.0.0.9", "--runs", "2", "--window", "8", "--json"]].concat();
+    let measure = |more: &[&str]| row(&run(&[&client[..], more].concat()));
     let has_median = |row: &Value| row["rtt_ns"]["p50"].as_u64() > Some(0);
-    let row =
-        until_seen("0.2", |seconds| row(&run(&[&client[..], &["--seconds", seconds]].concat())), has_median);
-    let words = ["system", "over"].map(|key| row[key].as_str().unwrap_or_default());
-    assert!(has_median(&row) && words == ["kernel-tcp-batch", "network"], "{row}");
-    // Half of the cost is the other machine's: what an operation costs is not known, this end's part of it is.
-    assert!(row["cpu_ns_per_op"].is_null() && row["cpu"]["server_ns"].is_null(), "{row}");
-    assert!(row["cpu"]["client_ns"].as_f64() > Some(0.0), "{row}");
+    let seen = until_seen(
+        "0.2",
+        |seconds| measure(&["--seconds", seconds]),
+        |row| has_median(row) && has_both_ends(row),
+    );
+    let words = ["system", "over", "waits"].map(|key| seen[key].as_str().unwrap_or_default());
+    assert!(has_median(&seen) && words == ["kernel-tcp-batch", "network", "both blocking"], "{seen}");
+    assert!(has_both_ends(&seen), "{seen}");
+    // Half of the cost is the other machine's: where it does not tell, this end's part is known.
+    let without = measure(&["--seconds", "0.2", "--control", "none"]);
+    assert!(without["cpu_ns_per_op"].is_null() && without["cpu"]["server_ns"].is_null(), "{without}");
+    assert!(without["cpu"]["client_ns"].as_f64() > Some(0.0), "{without}");
+    assert_eq!(without["waits"], "client blocking, server unknown");
+    let other = [&["bench", "msg", "--cores", "none", "--baseline", "kernel-tcp"], &client[6..]].concat();
+    let other = run(&other);
+    assert!(
+        other.code != Some(0) && other.err.contains("the same `--baseline` at both ends"),
+        "{}",
+        other.err
+    );
     assert_eq!(stop(server).0, Some(0));
     let nobody = run(&[&end[..], &["-c", "no.such.host.invalid"]].concat());
     assert!(nobody.code == Some(2) && nobody.err.contains("no.such.host.invalid"), "{}", nobody.err);

@@ -17,7 +17,6 @@ use barewire_lab::{TwoHosts, TwoHostsConfig};
 use barewire_measure::{Contention, ContentionReport, pin_to_core, stamp};
 use std::fmt;
 use std::os::fd::RawFd;
-use std::str::FromStr;
 use std::sync::mpsc;
 
 /// The feed channel's number, and the UDP port of its first line.
@@ -73,13 +72,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-impl FromStr for EngineKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<EngineKind, String> {
-        crate::names::by_name(text, &ENGINES)
-    }
-}
+crate::names::named!(EngineKind, ENGINES);
 
 impl EngineKind {
     /// Whether two hosts are needed.

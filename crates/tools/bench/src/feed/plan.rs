@@ -15,7 +15,6 @@ use barewire_base::Duration;
 use barewire_lab::TwoHosts;
 use barewire_measure::{clock_cost, pin_to_core};
 use serde_json::json;
-use std::str::FromStr;
 
 /// Instruments of a channel, at most.
 pub const INSTRUMENTS_MAX: u32 = barewire_feed_handler::emulator::EMULATED_INSTRUMENTS_MAX;
@@ -29,21 +28,9 @@ const LOST_ONE_IN: f64 = 100.0;
 const BASES: [(&str, Base); 2] = [("app", Base::App), ("stamp", Base::Stamp)];
 const WHATS: [(&str, What); 2] = [("message", What::Message), ("book", What::Book)];
 
-impl FromStr for Base {
-    type Err = String;
+crate::names::named!(Base, BASES);
 
-    fn from_str(text: &str) -> Result<Base, String> {
-        crate::names::by_name(text, &BASES)
-    }
-}
-
-impl FromStr for What {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<What, String> {
-        crate::names::by_name(text, &WHATS)
-    }
-}
+crate::names::named!(What, WHATS);
 
 impl What {
     /// Its word.

@@ -9,7 +9,6 @@ use barewire_sbe::mdp3::{
 };
 use barewire_sbe::{PacketEncoder, Price9};
 use std::fmt;
-use std::str::FromStr;
 
 /// Price levels of a side that one-entry updates fill first and then change.
 const LEVELS: u32 = 10;
@@ -39,13 +38,7 @@ impl fmt::Display for Workload {
     }
 }
 
-impl FromStr for Workload {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Workload, String> {
-        crate::names::by_name(text, &WORDS)
-    }
-}
+crate::names::named!(Workload, WORDS);
 
 /// Packets in the order in which they are sent, MsgSeqNum from 1.
 #[derive(Clone, Debug, Default)]

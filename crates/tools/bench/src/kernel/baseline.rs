@@ -80,31 +80,31 @@ const fn of(protocol: Protocol, calls: Calls, waiting: Waiting) -> Baseline {
     Baseline { protocol, calls, waiting }
 }
 
-/// All of them with their names and their numbers on the wire, in the order in which tables show them. A number is given once and stays.
-const ALL: [(Baseline, &str, u32); 19] = {
+/// All of them with their names, in the order in which tables show them.
+const ALL: [(Baseline, &str); 19] = {
     use Calls::{Batch, Each, Epoll, Ring, Segments, Tls};
     use Protocol::{Tcp, Udp};
     use Waiting::{Blocking, BusyPoll, Spin, SpinSleep};
     [
-        (of(Tcp, Each, Blocking), "kernel-tcp", 0),
-        (of(Tcp, Each, BusyPoll), "kernel-tcp-busy-poll", 1),
-        (of(Tcp, Each, SpinSleep), "kernel-tcp-spin-sleep", 15),
-        (of(Tcp, Each, Spin), "kernel-tcp-spin", 2),
-        (of(Tcp, Batch, Blocking), "kernel-tcp-batch", 3),
-        (of(Tcp, Batch, SpinSleep), "kernel-tcp-batch-spin-sleep", 16),
-        (of(Tcp, Batch, Spin), "kernel-tcp-batch-spin", 4),
-        (of(Tcp, Epoll, Blocking), "kernel-tcp-epoll", 5),
-        (of(Tcp, Ring, Blocking), "kernel-io-uring", 6),
-        (of(Tcp, Ring, Spin), "kernel-io-uring-spin", 7),
-        (of(Udp, Each, Blocking), "kernel-udp", 8),
-        (of(Udp, Each, BusyPoll), "kernel-udp-busy-poll", 9),
-        (of(Udp, Each, Spin), "kernel-udp-spin", 10),
-        (of(Udp, Batch, Blocking), "kernel-udp-mmsg", 11),
-        (of(Udp, Batch, Spin), "kernel-udp-mmsg-spin", 12),
-        (of(Udp, Segments, Blocking), "kernel-udp-gso", 17),
-        (of(Udp, Segments, Spin), "kernel-udp-gso-spin", 18),
-        (of(Tcp, Tls, Blocking), "kernel-tls", 13),
-        (of(Tcp, Tls, Spin), "kernel-tls-spin", 14),
+        (of(Tcp, Each, Blocking), "kernel-tcp"),
+        (of(Tcp, Each, BusyPoll), "kernel-tcp-busy-poll"),
+        (of(Tcp, Each, SpinSleep), "kernel-tcp-spin-sleep"),
+        (of(Tcp, Each, Spin), "kernel-tcp-spin"),
+        (of(Tcp, Batch, Blocking), "kernel-tcp-batch"),
+        (of(Tcp, Batch, SpinSleep), "kernel-tcp-batch-spin-sleep"),
+        (of(Tcp, Batch, Spin), "kernel-tcp-batch-spin"),
+        (of(Tcp, Epoll, Blocking), "kernel-tcp-epoll"),
+        (of(Tcp, Ring, Blocking), "kernel-io-uring"),
+        (of(Tcp, Ring, Spin), "kernel-io-uring-spin"),
+        (of(Udp, Each, Blocking), "kernel-udp"),
+        (of(Udp, Each, BusyPoll), "kernel-udp-busy-poll"),
+        (of(Udp, Each, Spin), "kernel-udp-spin"),
+        (of(Udp, Batch, Blocking), "kernel-udp-mmsg"),
+        (of(Udp, Batch, Spin), "kernel-udp-mmsg-spin"),
+        (of(Udp, Segments, Blocking), "kernel-udp-gso"),
+        (of(Udp, Segments, Spin), "kernel-udp-gso-spin"),
+        (of(Tcp, Tls, Blocking), "kernel-tls"),
+        (of(Tcp, Tls, Spin), "kernel-tls-spin"),
     ]
 };
 
@@ -114,7 +114,7 @@ impl Baseline {
 
     /// All that there are, in the order of tables.
     pub fn all() -> impl Iterator<Item = Baseline> {
-        ALL.iter().map(|(baseline, ..)| *baseline)
+        ALL.iter().map(|(baseline, _)| *baseline)
     }
 
     /// Those that do not encrypt.
@@ -129,22 +129,13 @@ impl Baseline {
 
     /// The one of this name.
     pub fn named(name: &str) -> Option<Baseline> {
-        ALL.iter().find(|(_, n, _)| *n == name).map(|(baseline, ..)| *baseline)
+        ALL.iter().find(|(_, n)| *n == name).map(|(baseline, _)| *baseline)
     }
 
     /// As rows and options name it.
     pub fn name(self) -> &'static str {
         // The fields are public: nobody has to have taken them from the table.
-        ALL.iter().find(|(baseline, ..)| *baseline == self).map_or("kernel", |(_, name, _)| name)
-    }
-
-    /// Its number on the wire.
-    pub(super) fn number(self) -> u32 {
-        ALL.iter().find(|(baseline, ..)| *baseline == self).map_or(u32::MAX, |(.., number)| *number)
-    }
-
-    pub(super) fn numbered(number: u32) -> Option<Baseline> {
-        ALL.iter().find(|(.., n)| *n == number).map(|(baseline, ..)| *baseline)
+        ALL.iter().find(|(baseline, _)| *baseline == self).map_or("kernel", |(_, name)| name)
     }
 }
 
@@ -167,17 +158,16 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers_are_one_each() {
+    fn names_are_one_each() {
         for baseline in Baseline::all() {
             assert_eq!(Baseline::named(baseline.name()), Some(baseline));
-            assert_eq!(Baseline::numbered(baseline.number()), Some(baseline));
             assert!(
                 baseline.waiting == Waiting::Blocking || baseline.name().ends_with(baseline.waiting.name())
             );
         }
         let names: std::collections::HashSet<&str> = Baseline::all().map(Baseline::name).collect();
         assert_eq!(names.len(), Baseline::all().count());
-        assert_eq!((Baseline::named("kernel"), Baseline::numbered(99)), (None, None));
+        assert_eq!(Baseline::named("kernel"), None);
         assert_eq!(Baseline::BLOCKING_TCP.name(), "kernel-tcp");
     }
 }

@@ -157,7 +157,7 @@ impl Cell for KernelCell {
             stop.ready();
             let served = match server {
                 ServerSocket::Tcp(sockets) => server::serve_tcp(sockets, baseline, size, stop.flag()),
-                ServerSocket::Udp(socket) => server::serve_udp(&socket, baseline, size, stop.flag()),
+                ServerSocket::Udp(socket) => server::serve_udp(&socket, baseline, size, stop.flag(), |_| {}),
             };
             served.map_err(setup("server"))
         };

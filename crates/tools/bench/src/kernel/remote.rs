@@ -1,9 +1,8 @@
 //! A baseline with its ends on two machines: the same client and the same echo servers as between the sides of one.
 //!
-//! Over TCP a client says first of each connection how long its messages are, how many connections it makes, and which baseline it is
-//! (its place among all), [`HELLO_LEN`] bytes: `bwkernel`, then these numbers in 32 bits each, little endian. A server of another
-//! baseline refuses it: the row would be called after what only one end did. A server has one client at a time, others wait in its
-//! backlog.
+//! Over TCP a client says first of each connection which baseline it is, how long its messages are, and how many connections it makes
+//! ([`talk`](crate::talk)). A server of another baseline refuses it: the row would be called after what only one end did. A server has one
+//! client at a time, others wait in its backlog. Over UDP a row says how both ends wait.
 
 use super::{Baseline, CONNECTIONS_MAX, Protocol, UDP_SIZE_MAX, check, grow_buffers, kernel_client, server};
 use crate::awake::settle;
@@ -15,20 +14,18 @@ use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SIZE_MAX, SIZE_MIN, SystemName};
 use crate::run::{one_end, watched};
+use crate::talk::client::{Asked, Peer, connect_from, new_token};
+use crate::talk::server::{Desk, beside, greeted};
+use crate::talk::{At, Hello, frame::say};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
-use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_with};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const HELLO: [u8; 8] = *b"bwkernel";
-/// Bytes of a hello.
-pub const HELLO_LEN: usize = HELLO.len() + 12;
-/// How long a client may take to greet, and to make all of its connections.
+/// How long a client may take to make all of its connections.
 const GREETING_WAIT: Duration = Duration::from_secs(5);
 /// How long a connection may take to be made.
 const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -46,43 +43,45 @@ pub struct KernelEnd {
     pub core: Option<usize>,
 }
 
-/// What a client says of its connections.
+/// What a client says of its connections, the same of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hello {
+struct Client {
+    token: u64,
+    baseline: Baseline,
     size: u32,
     connections: u32,
-    baseline: Baseline,
 }
 
-impl Hello {
-    fn bytes(self) -> [u8; HELLO_LEN] {
-        let mut bytes = [0; HELLO_LEN];
-        bytes[..8].copy_from_slice(&HELLO);
-        bytes[8..12].copy_from_slice(&self.size.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.connections.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.baseline.number().to_le_bytes());
-        bytes
-    }
-
+impl Client {
     /// `None`: it is none, or asks for what nobody may have.
-    fn parse(bytes: &[u8; HELLO_LEN]) -> Option<Hello> {
-        let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let baseline = Baseline::numbered(number(16)).filter(|b| b.protocol == Protocol::Tcp)?;
-        let hello = Hello { size: number(8), connections: number(12), baseline };
-        let fits =
-            (SIZE_MIN..=SIZE_MAX).contains(&hello.size) && (1..=CONNECTIONS_MAX).contains(&hello.connections);
-        (bytes.starts_with(&HELLO) && fits).then_some(hello)
+    fn of(hello: Hello) -> Option<Client> {
+        let Hello::Messages { token, baseline, size, connections } = hello else { return None };
+        let baseline = Baseline::named(&baseline).filter(|b| b.protocol == Protocol::Tcp)?;
+        let fits = (SIZE_MIN..=SIZE_MAX).contains(&size) && (1..=CONNECTIONS_MAX).contains(&connections);
+        fits.then_some(Client { token, baseline, size, connections })
+    }
+}
+
+/// What clients may call the work of a server: over TCP what it is, over UDP whatever sends datagrams.
+fn desk_of(baseline: Baseline) -> Desk {
+    let desk = Desk::new(baseline.name(), baseline.waiting.name());
+    match baseline.protocol {
+        Protocol::Tcp => desk.by_turns(),
+        Protocol::Udp => desk
+            .counting()
+            .accepting(|work| Baseline::named(work).is_some_and(|theirs| theirs.protocol == Protocol::Udp)),
     }
 }
 
 /// Answers clients, one after the other, until `stop` says so or the process is [interrupted](crate::interrupt()). Calls `ready` when
-/// it listens, `told` when a client was refused.
+/// it listens, `told` when a client was refused, and first with where its [control connections](At) are.
 ///
 /// # Errors
 /// When the address cannot be had, or the core.
 pub fn serve(
     end: &KernelEnd,
     port: u16,
+    control: At,
     ready: impl FnOnce(SocketAddr) + Send,
     mut told: impl FnMut(&str) + Send,
     stop: &AtomicBool,
@@ -90,6 +89,7 @@ pub fn serve(
     let at = SocketAddr::new(end.ip, port);
     let listening = |source| BenchError::Setup { what: "listening", source };
     let done = AtomicBool::new(false);
+    let desk = desk_of(end.baseline);
     let served = std::thread::scope(|scope| {
         // The servers look at one flag only.
         scope.spawn(|| {
@@ -98,25 +98,34 @@ pub fn serve(
             }
             done.store(true, Ordering::Relaxed);
         });
-        let served = watched(end.core, || match end.baseline.protocol {
-            Protocol::Udp => {
-                let socket = UdpSocket::bind(at).map_err(listening)?;
-                grow_buffers(&socket);
-                ready(socket.local_addr().map_err(listening)?);
-                server::serve_udp(&socket, end.baseline, UDP_SIZE_MAX as usize, &done).map_err(listening)
-            }
-            Protocol::Tcp => {
-                let listener = TcpListener::bind(at).map_err(listening)?;
-                listener.set_nonblocking(true).map_err(listening)?;
-                ready(listener.local_addr().map_err(listening)?);
-                while let Some((hello, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
-                    let size = hello.size as usize;
-                    if let Err(error) = server::serve_tcp(sockets, end.baseline, size, &done) {
-                        told(&format!("a client's connections are closed: {error}"));
-                    }
+        let served = beside(&desk, control, &done, |door| {
+            watched(end.core, || match end.baseline.protocol {
+                Protocol::Udp => {
+                    let socket = UdpSocket::bind(at).map_err(listening)?;
+                    grow_buffers(&socket);
+                    let own = socket.local_addr().map_err(listening)?;
+                    told(&door.open(own));
+                    ready(own);
+                    let did = |bytes| desk.did(bytes);
+                    server::serve_udp(&socket, end.baseline, UDP_SIZE_MAX as usize, &done, did)
+                        .map_err(listening)
                 }
-                Ok(())
-            }
+                Protocol::Tcp => {
+                    let listener = TcpListener::bind(at).map_err(listening)?;
+                    listener.set_nonblocking(true).map_err(listening)?;
+                    let own = listener.local_addr().map_err(listening)?;
+                    told(&door.open(own));
+                    ready(own);
+                    while let Some((client, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
+                        let size = client.size as usize;
+                        let serve = || server::serve_tcp(sockets, end.baseline, size, &done);
+                        if let Err(error) = desk.turn(client.token, serve) {
+                            told(&format!("a client's connections are closed: {error}"));
+                        }
+                    }
+                    Ok(())
+                }
+            })
         });
         done.store(true, Ordering::Relaxed);
         served
@@ -130,18 +139,18 @@ fn client_of(
     baseline: Baseline,
     done: &AtomicBool,
     told: &mut impl FnMut(&str),
-) -> Option<(Hello, Vec<OwnedFd>)> {
+) -> Option<(Client, Vec<OwnedFd>)> {
     loop {
-        let (first, sockets) = match greeted(listener, done, None) {
-            Ok(Some((hello, _))) if hello.baseline != baseline => {
+        let (first, sockets) = match next_of(listener, done, None) {
+            Ok(Some((client, _))) if client.baseline != baseline => {
                 told(&format!(
                     "a client of another baseline ({}, this end {}) is refused: the same `--baseline` at both ends",
-                    hello.baseline.name(),
+                    client.baseline.name(),
                     baseline.name()
                 ));
                 continue;
             }
-            Ok(Some((hello, socket))) => (hello, vec![socket]),
+            Ok(Some((client, socket))) => (client, vec![socket]),
             Ok(None) => return None,
             Err(why) => {
                 told(&why);
@@ -159,13 +168,13 @@ fn client_of(
 fn others(
     listener: &TcpListener,
     done: &AtomicBool,
-    first: Hello,
+    first: Client,
     mut sockets: Vec<OwnedFd>,
 ) -> Result<Option<Vec<OwnedFd>>, String> {
     let by = stamp() + GREETING_WAIT;
     while sockets.len() < first.connections as usize {
-        match greeted(listener, done, Some(by))? {
-            Some((hello, socket)) if hello == first => sockets.push(socket),
+        match next_of(listener, done, Some(by))? {
+            Some((client, socket)) if client == first => sockets.push(socket),
             Some(_) => return Err("two clients at once: both are refused".to_owned()),
             None => return Ok(None),
         }
@@ -174,13 +183,14 @@ fn others(
 }
 
 /// A connection and what it said first. `None`: the end has come.
-fn greeted(
+fn next_of(
     listener: &TcpListener,
     done: &AtomicBool,
     by: Option<Instant>,
-) -> Result<Option<(Hello, OwnedFd)>, String> {
-    let (mut stream, from) = loop {
-        if done.load(Ordering::Relaxed) {
+) -> Result<Option<(Client, OwnedFd)>, String> {
+    let stopped = || done.load(Ordering::Relaxed);
+    let (stream, from) = loop {
+        if stopped() {
             return Ok(None);
         }
         match listener.accept() {
@@ -192,18 +202,17 @@ fn greeted(
             return Err("a client made fewer connections than it said".to_owned());
         }
     };
-    let mut bytes = [0; HELLO_LEN];
-    let mut read = || -> io::Result<()> {
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(GREETING_WAIT.into()))?;
-        stream.read_exact(&mut bytes)?;
-        // From now on: how often a sleeping server looks whether it should stop.
-        set_socket_timeout(&stream, Timeout::Recv, Some(LOOK.into())).map_err(Into::into)
+    let greeted = stream.set_nodelay(true).map_err(Into::into).and_then(|()| greeted(stream, &stopped));
+    let Some((hello, stream)) = greeted.map_err(|e| format!("{from} is no client of this baseline: {e}"))?
+    else {
+        return if stopped() { Ok(None) } else { Err(format!("{from} said nothing")) };
     };
-    read().map_err(|e| format!("{from}: {e}"))?;
-    match Hello::parse(&bytes) {
-        Some(hello) => Ok(Some((hello, stream.into()))),
+    // From now on: how often a sleeping server looks whether it should stop.
+    let waits = set_socket_timeout(&stream, Timeout::Recv, Some(LOOK.into()))
+        .and_then(|()| set_socket_timeout(&stream, Timeout::Send, None));
+    waits.map_err(|e| format!("{from}: {e}"))?;
+    match Client::of(hello) {
+        Some(client) => Ok(Some((client, stream.into()))),
         None => Err(format!("{from} is no client of this baseline, or asks for too much")),
     }
 }
@@ -212,14 +221,16 @@ fn greeted(
 pub struct RemoteKernelCell {
     end: KernelEnd,
     server: SocketAddr,
+    asked: Asked,
     info: CellInfo,
 }
 
 impl RemoteKernelCell {
-    /// The client `end` of the server at `server`.
+    /// The client `end` of the server at `server`, whose control connections are at `control`.
     pub fn new(
         end: KernelEnd,
         server: SocketAddr,
+        control: At,
         workload: MsgWorkload,
         idle_state: IdleState,
         command: String,
@@ -230,19 +241,27 @@ impl RemoteKernelCell {
             over: "network".to_owned(),
             idle: None,
         };
-        RemoteKernelCell { end, server, info: CellInfo { name, workload, idle_state, command } }
+        let asked = Asked {
+            at: control,
+            measured: server,
+            work: end.baseline.name().to_owned(),
+            waits: end.baseline.waiting.name().to_owned(),
+            missing: None,
+        };
+        RemoteKernelCell { end, server, asked, info: CellInfo { name, workload, idle_state, command } }
     }
 
-    fn sockets(&self) -> io::Result<Vec<OwnedFd>> {
+    fn sockets(&self, token: u64) -> io::Result<Vec<OwnedFd>> {
         let workload = &self.info.workload;
         let baseline = self.end.baseline;
-        let hello = Hello { size: workload.size, connections: workload.connections, baseline };
+        let (name, size, connections) = (baseline.name().to_owned(), workload.size, workload.connections);
+        let hello = Hello::Messages { token, baseline: name, size, connections };
         let connect = |_| -> io::Result<OwnedFd> {
             match baseline.protocol {
                 Protocol::Tcp => {
-                    let mut stream = connect_from(self.end.ip, self.server)?;
+                    let mut stream = connect_from(Some(self.end.ip), self.server, CONNECT_WAIT)?;
                     stream.set_nodelay(true)?;
-                    stream.write_all(&hello.bytes())?;
+                    say(&mut stream, &hello)?;
                     Ok(stream.into())
                 }
                 Protocol::Udp => {
@@ -257,21 +276,6 @@ impl RemoteKernelCell {
     }
 }
 
-/// A connection from this address of ours: another one might go another way.
-fn connect_from(ip: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
-    let family = SocketAddrAny::from(server).address_family();
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    bind(&socket, &SocketAddr::new(ip, 0))?;
-    // Of a socket that sleeps in connect, this is how long it may.
-    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WAIT))?;
-    connect(&socket, &server).map_err(|errno| match errno {
-        Errno::INPROGRESS | Errno::AGAIN => io::Error::from(ErrorKind::TimedOut),
-        errno => errno.into(),
-    })?;
-    set_socket_timeout(&socket, Timeout::Send, None)?;
-    Ok(socket.into())
-}
-
 impl Cell for RemoteKernelCell {
     fn info(&self) -> &CellInfo {
         &self.info
@@ -282,10 +286,20 @@ impl Cell for RemoteKernelCell {
         let KernelEnd { baseline, core, .. } = self.end;
         check(baseline.protocol, workload)?;
         let setup = |what| move |source| BenchError::Setup { what, source };
-        let sockets = self.sockets().map_err(setup("connecting to the server's kernel"))?;
+        let (peer, other) = Peer::open(&mut self.asked);
+        let refuses = |work: &String| Baseline::named(work).is_some_and(|b| b.protocol == Protocol::Tcp);
+        if let Some(work) = other.filter(|work| baseline.protocol == Protocol::Tcp && refuses(work)) {
+            let why = format!(
+                "the server is {work}, this end {}: the same `--baseline` at both ends",
+                baseline.name()
+            );
+            return Err(BenchError::Plan(why));
+        }
+        let token = peer.token().unwrap_or_else(new_token);
+        let sockets = self.sockets(token).map_err(setup("connecting to the server's kernel"))?;
         let cores: Vec<usize> = core.into_iter().collect();
         let awake = settle(self.info.idle_state, &cores)?;
-        let meter = CpuMeter::new(&cores);
+        let meter = CpuMeter::with_peer(peer);
         let watch = Contention::start().threads(1);
         let ask = || {
             meter.joins(End::Client);
@@ -294,6 +308,7 @@ impl Cell for RemoteKernelCell {
             Ok(meter.run(&mut client, workload)?)
         };
         let (mut result, switches) = one_end(core, ask)?;
+        self.asked.remember(result.other_end.as_ref());
         result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
@@ -303,7 +318,8 @@ impl Cell for RemoteKernelCell {
 mod tests {
     use super::*;
     use crate::patience::until_seen;
-    use std::net::Ipv4Addr;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpStream};
     use std::sync::mpsc;
 
     fn end(baseline: Baseline) -> KernelEnd {
@@ -318,13 +334,16 @@ mod tests {
             let (stop, told) = (&stop, &told);
             let server = scope.spawn(move || {
                 let tell = |why: &str| told.lock().unwrap().push(why.to_owned());
-                serve(&end, 0, move |at| ready.send(at).unwrap(), tell, stop)
+                // Where control connections are is told first, and here there are none.
+                serve(&end, 0, At::Nowhere, move |at| ready.send(at).unwrap(), tell, stop)
             });
             client(at.recv().unwrap());
             stop.store(true, Ordering::Relaxed);
             server.join().unwrap().unwrap();
         });
-        told.into_inner().unwrap()
+        let mut told = told.into_inner().unwrap();
+        assert!(told.remove(0).starts_with("no control connection"), "{told:?}");
+        told
     }
 
     #[test]
@@ -343,10 +362,21 @@ mod tests {
                             ..MsgWorkload::default()
                         };
                         let command = String::new();
-                        let mut cell =
-                            RemoteKernelCell::new(end(baseline), at, workload, IdleState::Warm, command);
-                        let counts = cell.run(0).unwrap().counts;
+                        let mut cell = RemoteKernelCell::new(
+                            end(baseline),
+                            at,
+                            At::Nowhere,
+                            workload,
+                            IdleState::Warm,
+                            command,
+                        );
+                        let RunResult { counts, other_end, .. } = cell.run(0).unwrap();
                         assert_eq!(counts.mismatches, 0, "{baseline:?}");
+                        let other = other_end.unwrap();
+                        assert!(
+                            other.cpu_unknown.is_some() && other.waits.ends_with("server unknown"),
+                            "{other:?}"
+                        );
                         counts.completed
                     };
                     for _ in 0..2 {
@@ -363,11 +393,16 @@ mod tests {
     fn strangers_are_refused_and_the_next_client_is_served() {
         let baseline = Baseline::BLOCKING_TCP;
         let told = beside_server(end(baseline), |at| {
-            let good = Hello { size: SIZE_MIN, connections: 1, baseline };
+            let hello = |(baseline, size, connections): (&str, u32, u32)| {
+                let mut bytes = Vec::new();
+                let baseline = baseline.to_owned();
+                say(&mut bytes, &Hello::Messages { token: 7, baseline, size, connections }).unwrap();
+                bytes
+            };
             for words in [
-                *b"GET / HTTP/1.1\r\n\r\n\r\n",
-                Hello { size: u32::MAX, ..good }.bytes(),
-                Hello { baseline: Baseline::named("kernel-tcp-spin").unwrap(), ..good }.bytes(),
+                b"GET / HTTP/1.1\r\n\r\n\r\n".to_vec(),
+                hello((baseline.name(), u32::MAX, 1)),
+                hello(("kernel-tcp-spin", SIZE_MIN, 1)),
             ] {
                 let mut stranger = TcpStream::connect(at).unwrap();
                 stranger.write_all(&words).unwrap();
@@ -375,7 +410,7 @@ mod tests {
                 assert!(matches!(stranger.read(&mut [0; 8]), Ok(0) | Err(_)));
             }
             let mut stream = TcpStream::connect(at).unwrap();
-            stream.write_all(&good.bytes()).unwrap();
+            stream.write_all(&hello((baseline.name(), SIZE_MIN, 1))).unwrap();
             let mut message = SIZE_MIN.to_le_bytes().to_vec();
             message.resize(4 + SIZE_MIN as usize, 7);
             stream.write_all(&message).unwrap();

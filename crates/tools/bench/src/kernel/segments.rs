@@ -114,7 +114,9 @@ mod tests {
                 let stop = &stop;
                 set_up(server.as_fd(), size).unwrap();
                 set_up(client.as_fd(), size).unwrap();
-                scope.spawn(move || serve_datagrams(&server, ROOM, segments(size) * size, stop).unwrap());
+                scope.spawn(move || {
+                    serve_datagrams(&server, ROOM, segments(size) * size, stop, |_| {}).unwrap()
+                });
                 let room = || Segments::new(size);
                 let sockets = vec![client.into()];
                 let mut client = DatagramClient::new(sockets, "kernel-udp-gso", false, room, room());

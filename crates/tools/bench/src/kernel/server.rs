@@ -172,12 +172,14 @@ fn serve_ring(sockets: Vec<OwnedFd>, spins: bool, stop: &AtomicBool) -> io::Resu
     Ok(())
 }
 
-/// Echoes every datagram of up to `size` bytes to whoever sent it, as `baseline` does it, until `stop` is set.
+/// Echoes every datagram of up to `size` bytes to whoever sent it, as `baseline` does it, until `stop` is set. `did` hears how many
+/// bytes it were.
 pub(super) fn serve_udp(
     socket: &UdpSocket,
     baseline: Baseline,
     size: usize,
     stop: &AtomicBool,
+    did: impl Fn(u64),
 ) -> io::Result<()> {
     let spins = baseline.waiting.spins();
     if spins {
@@ -189,10 +191,10 @@ pub(super) fn serve_udp(
         set_busy_poll(socket.as_fd(), BUSY_POLL_US)?;
     }
     match baseline.calls {
-        Calls::Each => return serve_datagrams(socket, size, size, stop),
+        Calls::Each => return serve_datagrams(socket, size, size, stop, did),
         Calls::Segments => {
             segments::set_up(socket.as_fd(), size)?;
-            return serve_datagrams(socket, segments::ROOM, segments::segments(size) * size, stop);
+            return serve_datagrams(socket, segments::ROOM, segments::segments(size) * size, stop, did);
         }
         _ => {}
     }
@@ -205,6 +207,7 @@ pub(super) fn serve_udp(
             Err(error) if datagrams::passes(&error) || passes(&error) => continue,
             Err(error) => return Err(error),
         }
+        did((0..batch.len()).map(|i| batch.datagram(i).len() as u64).sum());
         let mut sent = 0;
         while sent < batch.len() {
             match batch.send(socket.as_fd(), sent, wait) {
@@ -218,12 +221,13 @@ pub(super) fn serve_udp(
     Ok(())
 }
 
-/// One receive call of up to `room` bytes, and one send call for each `most` of what it brought.
+/// One receive call of up to `room` bytes, and one send call for each `most` of what it brought. `did` hears how long it was.
 pub(super) fn serve_datagrams(
     socket: &UdpSocket,
     room: usize,
     most: usize,
     stop: &AtomicBool,
+    did: impl Fn(u64),
 ) -> io::Result<()> {
     let mut bytes = vec![0; room];
     let is_connected = socket.peer_addr().is_ok();
@@ -237,6 +241,7 @@ pub(super) fn serve_datagrams(
             Err(error) if passes(&error) => continue,
             Err(error) => return Err(error),
         };
+        did(len as u64);
         for part in bytes[..len].chunks(most.max(1)) {
             let sent = match from {
                 None => socket.send(part),

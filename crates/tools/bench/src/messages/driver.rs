@@ -19,6 +19,7 @@ use crate::messages::{
     read_header, write_header,
 };
 use crate::render::latency;
+use crate::talk::client::OtherEnd;
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Histogram, stamp};
 use std::collections::VecDeque;
@@ -234,6 +235,8 @@ pub struct RunResult {
     pub answered: u64,
     /// What the run cost, when somebody metered it.
     pub cpu: Option<CpuUse>,
+    /// Of a server that is another process: how both ends wait, and whether its CPU is known.
+    pub other_end: Option<OtherEnd>,
 }
 
 impl RunResult {
@@ -542,6 +545,7 @@ impl<'a, S: RequestResponse + ?Sized, C: Clock> Driver<'a, S, C> {
             contention: Vec::new(),
             answered: self.book.answered,
             cpu: None,
+            other_end: None,
         }
     }
 

@@ -59,6 +59,14 @@ pub enum Idle {
 }
 
 impl Idle {
+    /// As rows name it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Idle::Spin => "spin",
+            Idle::Yield => "yield",
+        }
+    }
+
     #[inline]
     pub(crate) fn idle(self) {
         match self {
@@ -221,13 +229,15 @@ pub struct EchoServer {
     endpoint: Embedded,
     /// Echoes that found no room yet, in order.
     waiting: VecDeque<Inbound>,
+    /// Bytes of all messages so far.
+    pub(crate) bytes: u64,
 }
 
 impl EchoServer {
     /// Listens on [`SERVER_PORT`].
     pub fn new(mut endpoint: Embedded) -> Result<EchoServer, AnyError> {
         endpoint.listen(SERVER_PORT, 0)?;
-        Ok(EchoServer { endpoint, waiting: VecDeque::with_capacity(4096) })
+        Ok(EchoServer { endpoint, waiting: VecDeque::with_capacity(4096), bytes: 0 })
     }
 
     /// One round: says how many frames moved.
@@ -244,6 +254,7 @@ impl EchoServer {
         while let Some(event) = self.endpoint.next_event() {
             if let Event::Message(inbound) = event {
                 echoed = true;
+                self.bytes += inbound.len() as u64;
                 let refused = self.echo(inbound);
                 self.waiting.extend(refused);
             }

@@ -11,6 +11,9 @@ use crate::messages::run::Cell;
 use crate::messages::{CellInfo, IdleState};
 use crate::messages::{MsgWorkload, SystemName};
 use crate::run::{Both, Stop, one_end, two_ends, watched};
+use crate::talk::At;
+use crate::talk::client::{Asked, Peer};
+use crate::talk::server::{Desk, Door, beside};
 use barewire_client::{Embedded, EmbeddedConfig};
 use barewire_measure::Contention;
 use std::error::Error;
@@ -85,27 +88,44 @@ impl Role {
     }
 }
 
+/// What this work is called between the ends.
+const WORK: &str = "messages";
+
 /// Sends every message back until `stop` says so or the process is [interrupted](crate::interrupt()). Calls `ready` with the
-/// port's description when it listens.
+/// port's description when it listens, and `told` first with where its [control connections](At) are.
 ///
 /// # Errors
 /// Why the endpoint could not be opened, or why its port no longer works.
-pub fn serve(role: &Role, ready: impl FnOnce(&str) + Send, stop: &AtomicBool) -> Result<(), BenchError> {
+pub fn serve(
+    role: &Role,
+    control: At,
+    ready: impl FnOnce(&str) + Send,
+    told: impl FnOnce(&str) + Send,
+    stop: &AtomicBool,
+) -> Result<(), BenchError> {
     let workload = MsgWorkload { window: role.workload.window.max(SERVER_WINDOW), ..role.workload.clone() };
     let role = Role { workload, ..role.clone() };
-    let (served, _) = watched(role.core, || -> Result<(), AnyError> {
+    let desk = Desk::new(WORK, role.idle.word()).counting();
+    let serve = |door: &Door| -> Result<(), AnyError> {
         let endpoint = role.open()?;
         let description = endpoint.stack().port().caps().description.clone();
         let mut server = EchoServer::new(endpoint)?;
+        told(&door.open(SocketAddr::new(role.address.ip, SERVER_PORT)));
         ready(&description);
+        let mut counted = 0;
         while !stop.load(Ordering::Relaxed) && !interrupted() {
             if server.poll()? == 0 {
                 role.idle.idle();
             }
+            if server.bytes != counted {
+                desk.did(server.bytes - counted);
+                counted = server.bytes;
+            }
         }
         Ok(())
-    })
-    .map_err(|source| BenchError::Setup { what: "pinning the server", source })?;
+    };
+    let (served, _) = beside(&desk, control, stop, |door| watched(role.core, || serve(door)))
+        .map_err(|source| BenchError::Setup { what: "pinning the server", source })?;
     served.map_err(BenchError::Other)
 }
 
@@ -123,12 +143,19 @@ fn ask(role: &Role, server: SocketAddr, meter: &CpuMeter) -> Result<RunResult, B
 pub struct RemoteCell {
     role: Role,
     server: SocketAddr,
+    asked: Asked,
     info: CellInfo,
 }
 
 impl RemoteCell {
-    /// The client `role` of the server at `server`.
-    pub fn new(role: Role, server: SocketAddr, idle_state: IdleState, command: String) -> RemoteCell {
+    /// The client `role` of the server at `server`, whose control connections are at `control`.
+    pub fn new(
+        role: Role,
+        server: SocketAddr,
+        control: At,
+        idle_state: IdleState,
+        command: String,
+    ) -> RemoteCell {
         let name = SystemName {
             system: "barewire".to_owned(),
             mode: "embedded".to_owned(),
@@ -136,7 +163,9 @@ impl RemoteCell {
             idle: None,
         };
         let info = CellInfo { name, workload: role.workload.clone(), idle_state, command };
-        RemoteCell { role, server, info }
+        let (work, waits) = (WORK.to_owned(), role.idle.word().to_owned());
+        let asked = Asked { at: control, measured: server, work, waits, missing: None };
+        RemoteCell { role, server, asked, info }
     }
 }
 
@@ -150,8 +179,10 @@ impl Cell for RemoteCell {
         let cores: Vec<usize> = self.role.core.into_iter().collect();
         let awake = settle(self.info.idle_state, &cores)?;
         let watch = Contention::start().threads(1);
-        let meter = CpuMeter::new(&cores);
+        // Before the port is open: over one that takes this machine's address nobody answers then.
+        let meter = CpuMeter::with_peer(Peer::open(&mut self.asked).0);
         let (mut result, switches) = one_end(self.role.core, || ask(&self.role, self.server, &meter))?;
+        self.asked.remember(result.other_end.as_ref());
         result.contention = awake.judged(watch.finish(), &[switches]).reasons;
         Ok(result)
     }
@@ -248,7 +279,7 @@ impl Cell for PairCell {
         let meter = CpuMeter::new(&cores);
         let answer = |stop: Stop<'_>| {
             meter.joins(End::Server);
-            serve(&server, |_| stop.ready(), stop.flag())
+            serve(&server, At::Nowhere, |_| stop.ready(), |_| {}, stop.flag())
         };
         let Both { client: mut result, switches, .. } =
             two_ends(None, self.cores, || ask(&client, at, &meter), answer)?;

@@ -2,7 +2,9 @@
 
 use super::{LoopKind, MsgRow, OfRuns};
 use crate::published::messages::{experiment_of, label};
-use crate::render::{LITTLE_TOLERANCE, cell, columns, contended, latency, or_dash, percentile, rate};
+use crate::render::{
+    LITTLE_TOLERANCE, cell, columns, contended, latency, or_dash, other_unknown, percentile, rate,
+};
 use barewire_measure::RttNs;
 use std::fmt::Write as _;
 
@@ -89,6 +91,8 @@ pub(crate) fn notes(row: &MsgRow) -> Vec<String> {
         notes.push(contended(&row.contention));
     }
     notes.push(state_shown(row));
+    notes.extend(row.waits.clone());
+    notes.extend(row.cpu_unknown.as_ref().map(|why| other_unknown(why)));
     notes.extend(run_spread(row));
     if let Some(little) = row.little.filter(|l| (l - 1.0).abs() > LITTLE_TOLERANCE) {
         notes.push(format!("Little's law off: {little:.2}"));

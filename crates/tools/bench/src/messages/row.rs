@@ -1,10 +1,11 @@
 //! A row: everything that is known about one figure.
 
 use crate::cpu::{CpuPerOp, per_op};
-use crate::histograms::{BenchRow, Histograms};
+use crate::histograms::Histograms;
 use crate::messages::driver::{Overload, RunCounts, RunResult};
 use crate::messages::{Arrivals, MsgWorkload, SystemName};
 use crate::rounds::{median, once_each};
+use crate::talk::client::OtherEnd;
 use crate::wall_clock::WallTime;
 use barewire_measure::{Histogram, RttNs, little_law_check};
 use barewire_report::report::SLEEPS_BELOW;
@@ -211,6 +212,12 @@ pub struct MsgRow {
     /// Whose, and where.
     #[serde(default)]
     pub cpu: Option<CpuPerOp>,
+    /// Between two machines: how both ends wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Between two machines: why the other end's CPU is not known, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_unknown: Option<String>,
     /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broken_off: Option<String>,
@@ -219,23 +226,7 @@ pub struct MsgRow {
     pub histograms: Histograms,
 }
 
-impl BenchRow for MsgRow {
-    fn bench(&self) -> &'static str {
-        "msg"
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-
-    fn broken_off(&self) -> Option<&str> {
-        self.broken_off.as_deref()
-    }
-}
+crate::histograms::bench_row!(MsgRow, |_| "msg");
 
 /// What a row is made from besides its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -306,6 +297,8 @@ impl MsgRow {
         let rtt_ns = RttNs::from(service.summary());
         let lines: Vec<RunLine> = runs.iter().map(|run| RunLine::of(run)).collect();
         let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
+        let other = OtherEnd::of_runs(runs.iter().map(|run| run.other_end.as_ref()));
+        let (waits, cpu_unknown) = OtherEnd::keys(other);
         let mut overload: Option<Overload> = None;
         for run in runs.iter().filter_map(|run| run.overload()) {
             let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0, late: 0 });
@@ -367,6 +360,8 @@ impl MsgRow {
             overloaded: overload.map(|overload| overload.to_string()),
             cpu_ns_per_op,
             cpu,
+            waits,
+            cpu_unknown,
             broken_off: None,
             histograms,
         }

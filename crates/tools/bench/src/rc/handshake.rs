@@ -1,8 +1,6 @@
-//! What two ends tell each other before and between the data: values, and their bytes (big-endian).
+//! What two ends tell each other before and between the data: values, and their bytes (big-endian), behind the [`Head`] of all talk.
 
-/// First bytes of private data that is ours.
-const MAGIC: [u8; 4] = *b"bwRC";
-const VERSION: u8 = 1;
+use crate::talk::frame::{HEAD_LEN, Head, VERSION};
 
 /// Most requests in flight.
 pub const WINDOW_MAX: u32 = 4096;
@@ -42,8 +40,7 @@ impl Hello {
     /// As it goes into a request.
     pub fn bytes(&self) -> [u8; Hello::LEN] {
         let mut out = [0; Hello::LEN];
-        out[..4].copy_from_slice(&MAGIC);
-        (out[4], out[5]) = (VERSION, self.mode as u8);
+        out[..HEAD_LEN].copy_from_slice(&Head::of(self.mode as u8, 0).bytes());
         out[8..12].copy_from_slice(&self.size.to_be_bytes());
         out[12..16].copy_from_slice(&self.window.to_be_bytes());
         out
@@ -53,17 +50,15 @@ impl Hello {
     /// cannot be served.
     pub fn parse(private: &[u8]) -> Option<Option<Hello>> {
         let bytes: [u8; Hello::LEN] = padded(private);
-        if bytes[..4] != MAGIC {
-            return None;
-        }
-        let mode = match bytes[5] {
+        let head = Head::parse(&padded(&bytes))?;
+        let mode = match head.kind {
             1 => Mode::Echo,
             2 => Mode::Sink,
             3 => Mode::Memory,
             _ => return Some(None),
         };
         let hello = Hello { mode, size: be32(&bytes, 8), window: be32(&bytes, 12) };
-        let good = bytes[4] == VERSION && (1..=WINDOW_MAX).contains(&hello.window);
+        let good = head.version == VERSION && (1..=WINDOW_MAX).contains(&hello.window);
         Some(good.then_some(hello))
     }
 }
@@ -89,8 +84,7 @@ impl Offer {
     /// As it goes into an answer.
     pub fn bytes(&self) -> [u8; Offer::LEN] {
         let mut out = [0; Offer::LEN];
-        out[..4].copy_from_slice(&MAGIC);
-        out[4] = VERSION;
+        out[..HEAD_LEN].copy_from_slice(&Head::of(0, 0).bytes());
         out[8..].copy_from_slice(&self.memory.bytes());
         out
     }
@@ -98,8 +92,8 @@ impl Offer {
     /// From an answer's private data, whose zeros at the end are missing. `None`: the peer is no server of ours.
     pub fn parse(private: &[u8]) -> Option<Offer> {
         let bytes: [u8; Offer::LEN] = padded(private);
-        let ours = bytes[..4] == MAGIC && bytes[4] == VERSION;
-        ours.then(|| Offer { memory: Advert::parse(&padded(&bytes[8..])) })
+        let ours = Head::parse(&padded(&bytes)).filter(|head| head.version == VERSION);
+        ours.map(|_| Offer { memory: Advert::parse(&padded(&bytes[8..])) })
     }
 }
 

@@ -8,13 +8,11 @@
 
 use super::client::{Link, Target, ended};
 use super::{Hello, Mode, Offer, RcError, WINDOW_MAX, fill, pattern};
-use crate::names::by_name;
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
 use barewire_measure::{Histogram, stamp};
 use barewire_roce::{Access, Data, SendOp, SendWr, Sge, Wc, WcOpcode, WcStatus};
 use barewire_verbs::{Device, Memory, RdmaError};
-use std::str::FromStr;
 
 /// Most bytes of an operation.
 pub const SIZE_MAX: u32 = 1 << 28;
@@ -57,13 +55,7 @@ impl Operation {
     }
 }
 
-impl FromStr for Operation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Operation, String> {
-        by_name(text, &OPERATIONS)
-    }
-}
+crate::names::named!(Operation, OPERATIONS);
 
 /// What to do.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use super::windows::{Window, length};
 use super::wires::{self, Hosts, Shape};
 use crate::cpu::{CpuMeter, CpuUse, End};
 use crate::error::{BenchError, go_on};
+use crate::talk::client::OtherEnd;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, open_port, target_on};
 use barewire_frame::{Burst, Pool, PoolConfig};
@@ -121,6 +122,8 @@ pub struct LiveResult {
     pub contention: Option<ContentionReport>,
     /// CPU of all ends while connections with their closing were counted.
     pub cpu: Option<CpuUse>,
+    /// Of a server on another host: how both ends wait, and whether its CPU is known.
+    pub other_end: Option<OtherEnd>,
 }
 
 /// One end of the wires, on its way into the thread that will use it.
@@ -164,14 +167,6 @@ pub(super) fn device_config(address: Ipv4Addr, pool: PoolConfig) -> DeviceConfig
     config.interface.mac = Some(wires::mac_of(address));
     config.pool = pool;
     config
-}
-
-fn spin() {
-    std::hint::spin_loop();
-}
-
-fn yield_now() {
-    std::thread::yield_now();
 }
 
 fn pool_for(over: Over) -> PoolConfig {
@@ -265,7 +260,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn of(clients: u32) -> Shared {
+    pub(super) fn of(clients: u32, cpu: CpuMeter) -> Shared {
         Shared {
             servers: Gate::default(),
             clients: Gate::default(),
@@ -278,7 +273,7 @@ impl Shared {
             progress: (0..clients).map(|_| AtomicU64::new(0)).collect(),
             counting: AtomicBool::new(false),
             server_frames: AtomicU64::new(0),
-            cpu: CpuMeter::new(&[]),
+            cpu,
         }
     }
 }
@@ -310,7 +305,7 @@ pub fn run(
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<LiveResult, BenchError> {
     let clients = run.shape.clients();
-    let shared = Shared::of(clients);
+    let shared = Shared::of(clients, CpuMeter::new(&[]));
     let Sides { mut ours, mut theirs } = sides(run, hosts)?;
     let before = resident();
     if run.one_thread {
@@ -363,7 +358,7 @@ pub fn run(
             sum.add(asked?);
         }
         sum.divide_frames(shared.server_frames.load(Ordering::Relaxed));
-        sum.divide_cpu();
+        sum.divide_cpu(&shared.cpu, 0);
         Ok(sum)
     })
 }
@@ -417,11 +412,11 @@ impl LiveResult {
         self.frames_per_connection = (self.connections > 0).then(|| frames / self.connections as f64);
     }
 
-    /// The first client looked at the CPU of all; so the connections are those of all.
-    pub(super) fn divide_cpu(&mut self) {
-        if let Some(cpu) = &mut self.cpu {
-            cpu.answered = self.connections + self.failed;
-        }
+    /// The first client looked at the CPU of all; so the connections are those of all, give or take what is in flight.
+    pub(super) fn divide_cpu(&mut self, meter: &CpuMeter, in_flight: u32) {
+        let all = self.connections + self.failed;
+        let used = self.cpu.map(|cpu| cpu.of(all));
+        (self.cpu, self.other_end) = meter.charge(used, all, u64::from(in_flight) + 16);
     }
 
     /// Why it must not be used, if so: rates of different times do not add up.
@@ -456,6 +451,7 @@ impl LiveResult {
         self.bytes_per_live_qp = self.bytes_per_live_qp.or(other.bytes_per_live_qp);
         self.contention = self.contention.take().or(other.contention);
         self.cpu = self.cpu.take().or(other.cpu);
+        self.other_end = self.other_end.take().or(other.other_end);
     }
 }
 
@@ -594,7 +590,7 @@ fn one_thread(
     shared.clients.arrive();
     let mut result = measure(run, 0, &mut client, Idle::Spin, before, shared, &mut other)?;
     result.divide_frames(frames.counted);
-    result.divide_cpu();
+    result.divide_cpu(&shared.cpu, 0);
     Ok(result)
 }
 
@@ -630,10 +626,11 @@ pub(super) fn measure(
             let threads = if run.one_thread { 1 } else { (clients + run.shape.nics) as usize };
             watch.borrow_mut().get_or_insert_with(|| Contention::start().threads(threads));
             if on {
-                cpu.set((shared.cpu.look(), None));
+                // Nobody waits for the other end here: the time runs.
+                cpu.set((shared.cpu.begin(false), None));
             } else {
                 let (before, _) = cpu.take();
-                cpu.set((None, shared.cpu.since(before, 0)));
+                cpu.set((None, shared.cpu.end(before, 0)));
             }
         }
     };
@@ -722,7 +719,7 @@ pub fn port_frames_per_s(
         ready.arrive();
         Ok(opened)
     };
-    let idle = if cores.is_some() { spin } else { yield_now };
+    let idle = if cores.is_some() { Idle::Spin } else { Idle::Yield };
     let receive = move || -> Result<f64, BenchError> {
         pin(cores.map(|c| c.1))?;
         let mut tells = FailOnDrop(ready, false);
@@ -734,7 +731,7 @@ pub fn port_frames_per_s(
             let n = port.rx_burst(now, &mut burst)?;
             burst.clear();
             if n == 0 {
-                idle();
+                idle.pause();
             } else if first.is_none() {
                 first = Some(now);
             } else {
@@ -770,7 +767,7 @@ pub fn port_frames_per_s(
                 }
             }
             if port.tx_burst(now, &mut burst)? == 0 {
-                idle();
+                idle.pause();
             }
         }
         tells.1 = true;

@@ -16,7 +16,6 @@ use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores};
 use std::cell::RefCell;
-use std::str::FromStr;
 
 /// Client hosts, threads of each, NICs: at most.
 pub const HOSTS_MAX: u32 = 64;
@@ -32,13 +31,7 @@ pub const LIVE_MAX: u64 = 4_000_000;
 const OVERS: [(&str, Over); 4] =
     [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet), ("dpdk", Over::Dpdk)];
 
-impl FromStr for Over {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Over, String> {
-        crate::names::by_name(text, &OVERS)
-    }
-}
+crate::names::named!(Over, OVERS);
 
 /// What else is measured on the same wires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,13 +40,7 @@ pub enum Baseline {
     KernelTcp,
 }
 
-impl FromStr for Baseline {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Baseline, String> {
-        crate::names::by_name(text, &BASELINES)
-    }
-}
+crate::names::named!(Baseline, BASELINES);
 
 const BASELINES: [(&str, Baseline); 1] = [("kernel-tcp", Baseline::KernelTcp)];
 
@@ -61,13 +48,7 @@ const BASELINES: [(&str, Baseline); 1] = [("kernel-tcp", Baseline::KernelTcp)];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baselines(pub Vec<Baseline>);
 
-impl FromStr for Baselines {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Baselines, String> {
-        crate::names::some_by_name(text, &BASELINES).map(Baselines)
-    }
-}
+crate::names::named!(Baselines some, BASELINES);
 
 /// What was asked for.
 #[derive(Clone, Debug)]
@@ -434,6 +415,8 @@ impl Request {
             frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
             port_frames_per_s: port.filter(|_| cell.rdma.is_some()),
             bytes_per_live_qp: sum.bytes,
+            waits: None,
+            cpu_unknown: None,
             opened: sum.connections,
             failed: sum.failed,
             contended: sum.runs.iter().any(|run| run.contended),

@@ -2,7 +2,7 @@
 
 use super::{RcRow, Span, Steps};
 use crate::messages::IdleState;
-use crate::render::{Known, contended, latency, listing, maybe, percentile, plain, rate};
+use crate::render::{Known, contended, latency, listing, maybe, other_unknown, percentile, plain, rate};
 use crate::rounds::{spread, spread_ns};
 use barewire_report::compare::{Method, standing};
 use barewire_report::figure::Better;
@@ -26,6 +26,8 @@ pub fn notes(row: &RcRow) -> Vec<String> {
     if row.idle_state == Some(IdleState::Cold) {
         notes.push("cores left to sleep".to_owned());
     }
+    notes.extend(row.waits.clone());
+    notes.extend(row.cpu_unknown.as_ref().map(|why| other_unknown(why)));
     notes.extend(row.notes.iter().cloned());
     notes.extend(row.broken_off.clone());
     notes

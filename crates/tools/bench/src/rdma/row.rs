@@ -3,7 +3,7 @@
 use super::live::LiveResult;
 use super::windows::span;
 use crate::cpu::{CpuPerOp, per_op};
-use crate::histograms::{BenchRow, Histograms};
+use crate::histograms::Histograms;
 use crate::messages::IdleState;
 use crate::render::LITTLE_TOLERANCE;
 use crate::rounds::{Together, median};
@@ -196,6 +196,12 @@ pub struct RcRow {
     /// Its parts, and how many cores were busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuPerOp>,
+    /// Between two machines: how both ends wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Between two machines: why the other end's CPU is not known, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_unknown: Option<String>,
     /// Connections of all runs.
     pub opened: u64,
     /// Connections that failed.
@@ -225,23 +231,7 @@ pub struct RcRow {
     pub histograms: Histograms,
 }
 
-impl BenchRow for RcRow {
-    fn bench(&self) -> &'static str {
-        "rc"
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-
-    fn broken_off(&self) -> Option<&str> {
-        self.broken_off.as_deref()
-    }
-}
+crate::histograms::bench_row!(RcRow, |_| "rc");
 
 /// [`RcRow::little`], and what is to be said of it: nothing while it is what it should be.
 pub(super) fn little(

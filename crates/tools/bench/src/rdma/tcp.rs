@@ -115,7 +115,7 @@ pub(crate) fn run(
                     cpu.joins(End::Server);
                     let (listener, own) = listen_at(SocketAddr::new(at, 0))?;
                     port.store(own.port().into(), Ordering::Release);
-                    serve(&listener, idle, &|| !stop.load(Ordering::Relaxed))
+                    serve(&listener, idle, &|| !stop.load(Ordering::Relaxed), &|_| {})
                 });
                 failed.fetch_or(result.is_err(), Ordering::Relaxed);
                 result
@@ -172,7 +172,7 @@ pub(crate) fn run(
         for asked in asked {
             sum.add(asked??);
         }
-        sum.divide_cpu();
+        sum.divide_cpu(cpu, 0);
         Ok(sum)
     })
 }
@@ -182,8 +182,13 @@ fn address(nic: u32, has_hosts: bool) -> IpAddr {
     if has_hosts { wires::server_address(nic).into() } else { Ipv4Addr::LOCALHOST.into() }
 }
 
-/// Accepts and closes while `going`; how many it were.
-pub(super) fn serve(listener: &OwnedFd, idle: Idle, going: &dyn Fn() -> bool) -> Result<u64, BenchError> {
+/// Accepts and closes while `going`; how many it were, of which `did` hears as they come.
+pub(super) fn serve(
+    listener: &OwnedFd,
+    idle: Idle,
+    going: &dyn Fn() -> bool,
+    did: &dyn Fn(u64),
+) -> Result<u64, BenchError> {
     // What it accepts inherits this from the listener.
     sockopt::set_socket_linger(listener, Some(std::time::Duration::ZERO)).map_err(io("SO_LINGER"))?;
     let mut accepted = 0;
@@ -195,6 +200,7 @@ pub(super) fn serve(listener: &OwnedFd, idle: Idle, going: &dyn Fn() -> bool) ->
             accepted += 1;
         }
         if accepted > before {
+            did(accepted - before);
             continue;
         }
         if idle == Idle::Sleep {
@@ -240,7 +246,7 @@ pub(super) fn ask(asking: &Asking<'_>, progress: &AtomicU64) -> Result<LiveResul
         }
         if !counting && now >= start {
             counting = true;
-            watch = watches.map(|(cpu, threads)| (Contention::start().threads(threads), cpu.look()));
+            watch = watches.map(|(cpu, threads)| (Contention::start().threads(threads), cpu.begin(false)));
         }
         sockets.look(now)?;
         while sockets.in_flight() < window as usize && sockets.has_room() {
@@ -281,8 +287,7 @@ pub(super) fn ask(asking: &Asking<'_>, progress: &AtomicU64) -> Result<LiveResul
             idle.pause();
         }
     }
-    let watched =
-        watch.zip(watches).map(|((watch, before), (cpu, _))| (watch.finish(), cpu.since(before, 0)));
+    let watched = watch.zip(watches).map(|((watch, before), (cpu, _))| (watch.finish(), cpu.end(before, 0)));
     let (contention, cpu) = watched.map_or((None, None), |(report, cpu)| (Some(report), cpu));
     for since in sockets.close() {
         stalled = stalled + stall(to.since(since), to.since(start));

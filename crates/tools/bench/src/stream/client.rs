@@ -1,14 +1,14 @@
 //! The sending end, and what it makes of the server's counts.
 
-use super::protocol::{Answer, BEGIN, Counted, END, Hello, Line, Lines, VERSION, write_line};
-use super::pump::{self, CHUNK, LOOK, Sent, exact};
-use super::{Interval, Protocol, StreamError, StreamRun};
+use super::pump::{self, CHUNK, Sent, exact};
+use super::{Interval, Protocol, StreamError, StreamRun, WAITS, WORK};
 use crate::awake::stolen;
 use crate::cpu::{CpuUse, Family};
+use crate::talk::client::{self, OtherEnd, connect_from};
+use crate::talk::frame::say;
+use crate::talk::{Counted, Hello, LOOK, TalkError};
 use barewire_base::{Duration, Instant};
 use barewire_measure::{Contention, stamp};
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// One attempt to connect.
 const ATTEMPT: std::time::Duration = std::time::Duration::from_secs(1);
-/// Longest time for an answer.
-const ANSWER: Duration = Duration::from_secs(10);
 /// Smallest datagram: it carries the session's token, and one more byte would be needed for none.
 pub const DATAGRAM_MIN: usize = 8;
 /// Largest datagram over UDP on IPv4.
@@ -50,11 +48,17 @@ pub struct ClientConfig {
 /// Sends a thing for `duration`, counted by the server.
 struct Session<'a> {
     config: &'a ClientConfig,
-    control: TcpStream,
-    lines: Lines<TcpStream>,
-    token: u64,
+    talk: client::Session,
     /// What this process had used when the window began.
     used: Option<Family>,
+    begun: Instant,
+}
+
+/// A whole window: what the server counted, and what both ends used for it.
+struct Window {
+    counted: Counted,
+    used: Option<CpuUse>,
+    other: OtherEnd,
 }
 
 fn failed(what: &'static str) -> impl FnOnce(io::Error) -> StreamError {
@@ -63,37 +67,8 @@ fn failed(what: &'static str) -> impl FnOnce(io::Error) -> StreamError {
 
 impl<'a> Session<'a> {
     fn open(config: &'a ClientConfig) -> Result<Session<'a>, StreamError> {
-        let control = connect(config)?;
-        control.set_read_timeout(Some(LOOK)).map_err(failed("connecting"))?;
-        control.set_nodelay(true).map_err(failed("connecting"))?;
-        // Unpredictable, so that nobody's datagrams are counted as another's: keys of the system's randomness.
-        let token = RandomState::new().build_hasher().finish();
-        let lines = Lines::new(control.try_clone().map_err(failed("connecting"))?);
-        let mut session = Session { config, control, lines, token, used: None };
-        let interval_ms = config.interval.as_nanos() / 1_000_000;
-        session.say(&Hello::Control { barewire_stream: VERSION, token, interval_ms })?;
-        match session.answer(stamp() + ANSWER)? {
-            Answer::Ready => Ok(session),
-            Answer::Refused(why) => Err(StreamError::Refused(why)),
-            _ => Err(StreamError::Words),
-        }
-    }
-
-    fn say(&mut self, line: &impl serde::Serialize) -> Result<(), StreamError> {
-        write_line(&mut self.control, line).map_err(failed("talking to the server"))
-    }
-
-    /// The server's next line; [`StreamError::Silent`] when there is none until then.
-    fn answer(&mut self, until: Instant) -> Result<Answer, StreamError> {
-        loop {
-            match self.lines.next().map_err(failed("listening to the server"))? {
-                Line::Text(text) => return serde_json::from_str(&text).map_err(|_| StreamError::Words),
-                Line::End => return Err(StreamError::Closed),
-                Line::Nothing if crate::interrupted() => return Err(StreamError::Interrupted),
-                Line::Nothing if stamp() >= until => return Err(StreamError::Silent),
-                Line::Nothing => {}
-            }
-        }
+        let talk = client::Session::open(connect(config)?, WORK, WAITS, Some(config.interval))?;
+        Ok(Session { config, talk, used: None, begun: Instant::ZERO })
     }
 
     /// Reports of intervals until a time, each told.
@@ -103,42 +78,35 @@ impl<'a> Session<'a> {
         tell: &mut dyn FnMut(&Interval),
     ) -> Result<Vec<Interval>, StreamError> {
         let mut intervals = Vec::new();
-        loop {
-            match self.answer(until) {
-                Ok(Answer::Interval(counted)) => {
-                    let at_s = intervals.last().map_or(0.0, |i: &Interval| i.to_s);
-                    let interval = Interval::of(at_s, &counted, self.config.protocol);
-                    tell(&interval);
-                    intervals.push(interval);
-                }
-                Ok(_) => return Err(StreamError::Words),
-                Err(StreamError::Silent) => return Ok(intervals),
-                Err(error) => return Err(error),
-            }
-        }
+        let protocol = self.config.protocol;
+        self.talk.watch(until, &mut |counted| {
+            let at_s = intervals.last().map_or(0.0, |i: &Interval| i.to_s);
+            let interval = Interval::of(at_s, &counted, protocol);
+            tell(&interval);
+            intervals.push(interval);
+        })?;
+        Ok(intervals)
     }
 
     /// Begins the window.
     fn begin(&mut self) -> Result<(), StreamError> {
-        self.say(&BEGIN)?;
-        self.used = Family::look();
+        self.talk.begin()?;
+        (self.used, self.begun) = (Family::look(), stamp());
         Ok(())
     }
 
-    /// Ends the window. Intervals that are still on their way are passed over.
-    fn end(&mut self) -> Result<(Counted, Option<CpuUse>), StreamError> {
+    /// Ends the window.
+    fn end(&mut self) -> Result<Window, StreamError> {
         let used = Family::look().zip(self.used).map(|(now, begin)| now.since(&begin));
-        self.say(&END)?;
-        let until = stamp() + ANSWER;
-        loop {
-            match self.answer(until)? {
-                Answer::Report(counted) => {
-                    return Ok((counted, used.map(|used| used.with_server(counted.cpu))));
-                }
-                Answer::Interval(_) => {}
-                _ => return Err(StreamError::Words),
-            }
-        }
+        let took = stamp().since(self.begun);
+        let report = self.talk.end()?;
+        let told = report.for_one(took);
+        let used = used.map(|used| used.with_server(told.as_ref().ok().copied()));
+        Ok(Window {
+            counted: report.counted,
+            used,
+            other: OtherEnd::of(WAITS, Some(&self.talk.waits), told.err()),
+        })
     }
 }
 
@@ -149,24 +117,13 @@ fn bound(config: &ClientConfig) -> SocketAddr {
 
 /// Connects, as soon as the server is there.
 fn connect(config: &ClientConfig) -> Result<TcpStream, StreamError> {
-    use rustix::net::{AddressFamily, SocketType, bind, socket};
     let until = stamp() + PATIENCE;
     loop {
-        let attempt = match config.from {
-            None => TcpStream::connect_timeout(&config.server, ATTEMPT),
-            Some(_) => {
-                let family = if config.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-                socket(family, SocketType::STREAM, None)
-                    .and_then(|fd| bind(&fd, &bound(config)).map(|()| fd))
-                    .and_then(|fd| rustix::net::connect(&fd, &config.server).map(|()| TcpStream::from(fd)))
-                    .map_err(io::Error::from)
-            }
-        };
-        match attempt {
+        match connect_from(config.from, config.server, ATTEMPT) {
             Ok(stream) => return Ok(stream),
             Err(_) if crate::interrupted() => return Err(StreamError::Interrupted),
             Err(source) if stamp() >= until => {
-                return Err(StreamError::Unreachable { server: config.server, source });
+                return Err(TalkError::Unreachable { server: config.server, source }.into());
             }
             Err(_) => std::thread::sleep(LOOK),
         }
@@ -201,8 +158,7 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
     let mut open = Vec::new();
     for _ in 0..config.streams {
         let mut stream = connect(config)?;
-        let hello = Hello::Data { barewire_stream: VERSION, token: session.token };
-        write_line(&mut stream, &hello).map_err(failed("opening a stream"))?;
+        say(&mut stream, &Hello::Data { token: session.talk.token }).map_err(failed("opening a stream"))?;
         open.push(stream);
     }
     let stop = AtomicBool::new(false);
@@ -214,7 +170,7 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
             session.watch(stamp() + config.warmup, &mut |_| {})?;
             session.begin()?;
             let intervals = session.watch(stamp() + config.duration, tell)?;
-            Ok((intervals, session.end()?))
+            Ok::<_, StreamError>((intervals, session.end()?))
         };
         let measured = measure();
         stop.store(true, Ordering::Relaxed);
@@ -225,9 +181,10 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
         }
         // A stream that broke explains what the server said, or did not.
         written?;
-        let (intervals, (counted, used)): (Vec<Interval>, (Counted, Option<CpuUse>)) = measured?;
+        let (intervals, Window { counted, used, other }) = measured?;
+        let operations = counted.bytes / CHUNK as u64;
         Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp)
-            .charged(used, counted.bytes / CHUNK as u64))
+            .charged(used, other, operations))
     })
 }
 
@@ -237,7 +194,7 @@ type Watching<'a, 'b> = (&'a mut Session<'b>, &'a mut dyn FnMut(&Interval));
 fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<StreamRun, StreamError> {
     let config = session.config;
     let mut bytes = vec![0x5a; config.size];
-    bytes[..8].copy_from_slice(&session.token.to_le_bytes());
+    bytes[..8].copy_from_slice(&session.talk.token.to_le_bytes());
     let each = config.rate.map(|rate| (rate / u64::from(config.streams)).max(1));
     let sockets: Vec<UdpSocket> = (0..config.streams)
         .map(|_| {
@@ -263,7 +220,7 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
                 all.behind += sent.behind;
                 all.took = all.took.max(sent.took);
             }
-            Ok((all, watched.unwrap_or(Ok(Vec::new()))?))
+            Ok::<_, StreamError>((all, watched.unwrap_or(Ok(Vec::new()))?))
         })
     };
     if config.warmup > Duration::ZERO {
@@ -276,9 +233,12 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
     if crate::interrupted() {
         return Err(StreamError::Interrupted);
     }
-    let (counted, used) = session.end()?;
-    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp)
-        .charged(used, counted.datagrams);
+    let Window { counted, used, other } = session.end()?;
+    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp).charged(
+        used,
+        other,
+        counted.datagrams,
+    );
     run.sent = Some(sent.count);
     run.received = Some(counted.datagrams);
     run.lost = Some(sent.count.saturating_sub(counted.datagrams));

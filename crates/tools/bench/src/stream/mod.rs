@@ -1,26 +1,30 @@
 //! Streams between two hosts over the kernel's own sockets: what a switch, a bridge or a router between them carries.
 //!
 //! What flows through: a [`client`] opens a session at a [`server`], sends TCP streams or datagrams, and the server counts what
-//! comes between the client's `begin` and `end`, by its own clock (`words` has what they say). A [`StreamRow`] comes out. The
+//! comes between the client's `begin` and `end`, by its own clock (`talk` has what they say). A [`StreamRow`] comes out. The
 //! loops that move bytes are in `pump`.
 
 pub mod client;
-mod protocol;
 pub(crate) mod pump;
 pub mod server;
 
 use crate::cpu::{CpuPerOp, CpuUse, per_op};
-use crate::render::latency;
-use protocol::Counted;
+use crate::render::{latency, other_unknown};
+use crate::talk::client::OtherEnd;
+use crate::talk::{Counted, TalkError};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// UDP and TCP port of a server unless told otherwise.
 pub const PORT: u16 = 5301;
 /// Most streams of a client.
 pub const STREAMS_MAX: u32 = 64;
+
+/// What this work is called between the ends.
+const WORK: &str = "streams";
+/// How both ends wait: asleep in calls of the kernel.
+const WAITS: &str = "blocking";
 
 /// Over what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,26 +73,9 @@ pub enum StreamError {
     /// What was asked for cannot be run.
     #[error("{0}")]
     Plan(String),
-    /// Nobody is there.
-    #[error("connecting to {server}: {source}")]
-    Unreachable {
-        /// Where the server should be.
-        server: SocketAddr,
-        /// What the system said last.
-        source: io::Error,
-    },
-    /// The server has no room, or speaks another version.
-    #[error("the server refused: {0}")]
-    Refused(String),
-    /// The server went away.
-    #[error("the server closed the connection")]
-    Closed,
-    /// The server says nothing.
-    #[error("no answer from the server")]
-    Silent,
-    /// The other end is no such server.
-    #[error("the other end does not speak as `bench stream --role server` does")]
-    Words,
+    /// The two ends do not understand each other.
+    #[error("{0}")]
+    Talk(TalkError),
     /// The server cannot go on.
     #[error("a thread of the server ended")]
     Stopped,
@@ -106,6 +93,15 @@ pub enum StreamError {
     /// Somebody interrupted.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<TalkError> for StreamError {
+    fn from(error: TalkError) -> StreamError {
+        match error {
+            TalkError::Interrupted => StreamError::Interrupted,
+            error => StreamError::Talk(error),
+        }
+    }
 }
 
 /// A part of a run, as the server counted it.
@@ -170,15 +166,18 @@ pub struct StreamRun {
     /// Its parts, and how many cores were busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuPerOp>,
+    /// How both ends wait, and whether the server's CPU is known.
+    #[serde(flatten)]
+    pub other_end: Option<OtherEnd>,
     /// Why the run is void, if it is.
     pub void: Option<String>,
 }
 
 impl StreamRun {
     /// With what so many operations cost.
-    fn charged(self, used: Option<CpuUse>, operations: u64) -> StreamRun {
+    fn charged(self, used: Option<CpuUse>, other: OtherEnd, operations: u64) -> StreamRun {
         let (cpu_ns_per_op, cpu) = per_op([used.map(|used| used.of(operations)).as_ref()].into_iter());
-        StreamRun { cpu_ns_per_op, cpu, ..self }
+        StreamRun { cpu_ns_per_op, cpu, other_end: Some(other), ..self }
     }
 
     fn of(counted: &Counted, seconds: f64, intervals: Vec<Interval>, protocol: Protocol) -> StreamRun {
@@ -243,6 +242,12 @@ pub struct StreamRow {
     /// Its parts, and how many cores were busy.
     #[serde(default)]
     pub cpu: Option<CpuPerOp>,
+    /// How both ends wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Why the other end's CPU is not known, if it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_unknown: Option<String>,
     /// Each run.
     pub runs: Vec<StreamRun>,
     /// Some run was contended.
@@ -277,6 +282,10 @@ impl StreamRow {
         let (sent, lost) = runs
             .iter()
             .fold((0, 0), |(sent, lost), run| (sent + run.sent.unwrap_or(0), lost + run.lost.unwrap_or(0)));
+        let other = OtherEnd::of_runs(runs.iter().map(|run| run.other_end.as_ref()));
+        let (waits, cpu_unknown) = OtherEnd::keys(other);
+        // What one run does not know, all together do not.
+        let costs = runs.iter().filter_map(|run| run.cpu_ns_per_op).filter(|_| cpu_unknown.is_none());
         StreamRow {
             system: "kernel".to_owned(),
             protocol: config.protocol,
@@ -293,8 +302,10 @@ impl StreamRow {
             lost_percent: udp.then(|| thousandth(100.0 * lost as f64 / (sent as f64).max(1.0))),
             seconds: thousandth(runs.iter().map(|run| run.seconds).sum()),
             operation: config.protocol.operation().to_owned(),
-            cpu_ns_per_op: crate::rounds::median(runs.iter().filter_map(|run| run.cpu_ns_per_op)),
+            cpu_ns_per_op: crate::rounds::median(costs),
             cpu: CpuPerOp::of_runs(&runs.iter().filter_map(|run| run.cpu.as_ref()).collect::<Vec<_>>()),
+            waits,
+            cpu_unknown,
             contended: runs.iter().any(|run| run.contended),
             contention: crate::rounds::once_each(runs.iter().flat_map(|run| &run.contention)),
             void: match runs.is_empty() {
@@ -331,12 +342,18 @@ pub fn text(row: &StreamRow) -> String {
         );
         out.push_str(&format!(", {of}, {:.1} cores busy", cpu.cores));
     }
+    if let Some(waits) = &row.waits {
+        out.push_str(&format!("; {waits}"));
+    }
     if row.runs.len() > 1 {
         let runs: Vec<String> = row.runs.iter().map(|run| run.mbps.to_string()).collect();
         out.push_str(&format!("; runs: {} Mbit/s", runs.join(", ")));
     }
     for note in row.contention.iter().filter(|_| row.contended).map(|why| format!("contended: {why}")) {
         out.push_str(&format!("\n{note}"));
+    }
+    if let Some(why) = &row.cpu_unknown {
+        out.push_str(&format!("\n{}", other_unknown(why)));
     }
     if let Some(why) = &row.void {
         out.push_str(&format!("\nVOID: {why}"));

@@ -2,6 +2,7 @@
 //! between namespaces of one process ([`switch`](crate::switch)) and between hosts.
 
 use crate::messages::driver::LAG_LIMIT;
+use crate::talk::{LOOK, is_wait};
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
 use std::io::{self, Read, Write};
@@ -11,8 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Bytes of one write to a TCP stream: iperf's own default.
 pub(crate) const CHUNK: usize = 128 << 10;
-/// How long a socket call may take before somebody looks whether it is still wanted.
-pub(crate) const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
 /// What is on its way when a sender ends has arrived by then.
 pub(crate) const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
 /// A paced sender sleeps at least so long, and sends what has come due together.
@@ -21,11 +20,6 @@ const TICK: Duration = Duration::from_micros(100);
 const CATCH_UP: u64 = 256;
 /// `ENOBUFS`.
 const NO_BUFFERS: i32 = 105;
-
-/// Whether a call only found nothing to do in time.
-pub(crate) fn is_wait(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
-}
 
 /// Runs `body` on a thread whose timers are exact: the kernel's default slack of 50 us would be added to every pause.
 pub(crate) fn exact<T: Send>(body: impl FnOnce() -> T + Send) -> std::thread::Result<T> {

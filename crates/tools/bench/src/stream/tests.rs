@@ -6,7 +6,7 @@ use super::*;
 use crate::patience::until_seen;
 use barewire_base::Duration;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 
@@ -71,6 +71,7 @@ fn streams_are_counted_at_the_receiver() {
     let cpu = row.cpu.unwrap();
     assert!(row.cpu_ns_per_op > Some(1_000.0) && cpu.cores > 0.0 && cpu.client_ns.is_none(), "{row:?}");
     assert!(text(&row).contains(" for each 128 KiB, "), "{}", text(&row));
+    assert_eq!((row.waits.as_deref(), row.cpu_unknown.as_deref()), (Some("both blocking"), None), "{row:?}");
     let json = serde_json::to_string(&row).unwrap();
     assert_eq!(serde_json::from_str::<StreamRow>(&json).unwrap(), row);
     assert!(text(&row).starts_with("2 TCP streams to 127.0.0.1:1: "), "{}", text(&row));
@@ -129,21 +130,22 @@ fn several_clients_do_not_see_each_other() {
     };
     let runs = beside(|at| until_seen(SHORT, |duration| both(at, duration), apart));
     assert!(apart(&runs), "{runs:?}");
+    // What the server's process used is for both of them: none is told a share that nobody knows.
+    let together = |run: &StreamRun| run.other_end.as_ref().unwrap().cpu_unknown.is_some();
+    assert!(runs.iter().any(|run| together(run) && run.cpu_ns_per_op.is_none()), "{runs:?}");
 }
 
 #[test]
 fn strangers_do_no_harm() {
     beside(|at| {
-        for bytes in [
-            &b"GET / HTTP/1.1\r\n\r\n"[..],
-            b"{\"data\":{\"barewire_stream\":1,\"token\":5}}\n",
-            &[0xff; 9000],
-        ] {
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], b"bwRC\x01\x10\0\x14{\"data\":{\"token\":5}}", &[0xff; 9000]]
+        {
             let mut stranger = TcpStream::connect(at).unwrap();
             let _ = stranger.write_all(bytes);
         }
         let mut other = TcpStream::connect(at).unwrap();
-        other.write_all(b"{\"control\":{\"barewire_stream\":2,\"token\":5,\"interval_ms\":1}}\n").unwrap();
+        other.write_all(b"bwRC\x02\x10\0\x02{}").unwrap();
         let mut answer = String::new();
         other.read_to_string(&mut answer).unwrap();
         assert!(answer.contains("version 1"), "{answer}");
@@ -152,9 +154,10 @@ fn strangers_do_no_harm() {
             socket.send_to(&vec![7; n], at).unwrap();
         }
         // One that leaves in the middle.
-        let mut rude = TcpStream::connect(at).unwrap();
-        rude.write_all(b"{\"control\":{\"barewire_stream\":1,\"token\":6,\"interval_ms\":1}}\n\"begin\"\n")
-            .unwrap();
+        let rude = TcpStream::connect(at).unwrap();
+        let mut rude =
+            crate::talk::client::Session::open(rude, WORK, WAITS, Some(Duration::from_millis(1))).unwrap();
+        rude.begin().unwrap();
         drop(rude);
         let once = |duration| {
             client::run(&ClientConfig { duration, ..config(at, Protocol::Tcp) }, &mut |_| {}).unwrap()

@@ -3,7 +3,8 @@
 
 use super::wires::{Way, Wires, traffic};
 use crate::error::{BenchError, go_on};
-use crate::stream::pump::{self, LOOK, SETTLE, Sent, is_wait, sleep_until};
+use crate::stream::pump::{self, SETTLE, Sent, sleep_until};
+use crate::talk::{LOOK, is_wait};
 use barewire_base::{Duration, Instant};
 use barewire_lab::Namespace;
 use barewire_measure::{Histogram, stamp};

@@ -10,7 +10,6 @@ use super::workload::{Masks, Spec};
 use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
-use crate::names::by_name;
 use crate::published::plan::SEED_RUNS;
 use crate::search::frames;
 use crate::search::messages::{SearchRow, TrialLine};
@@ -19,7 +18,6 @@ use barewire_engine::IdleStrategy;
 use barewire_measure::pin_to_core;
 use barewire_switch::prepared::EngineKind;
 use std::fmt;
-use std::str::FromStr;
 
 /// Where the switch is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +63,7 @@ impl fmt::Display for Over {
     }
 }
 
-impl FromStr for Over {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Over, String> {
-        by_name(text, &OVERS)
-    }
-}
+crate::names::named!(Over, OVERS);
 
 /// What is measured beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,25 +79,13 @@ pub enum Baseline {
 const BASELINES: [(&str, Baseline); 3] =
     [("bridge", Baseline::Bridge), ("routing", Baseline::Routing), ("bmv2", Baseline::Bmv2)];
 
-impl FromStr for Baseline {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Baseline, String> {
-        by_name(text, &BASELINES)
-    }
-}
+crate::names::named!(Baseline, BASELINES);
 
 /// Baselines by one word: `bridge`, `routing` or `bmv2`, or `all` or `none` of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baselines(pub Vec<Baseline>);
 
-impl FromStr for Baselines {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Baselines, String> {
-        crate::names::some_by_name(text, &BASELINES).map(Baselines)
-    }
-}
+crate::names::named!(Baselines some, BASELINES);
 
 /// Traffic between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +103,7 @@ pub enum Test {
 const TESTS: [(&str, Test); 4] =
     [("tcp", Test::Tcp), ("udp", Test::Udp), ("latency", Test::Latency), ("paced", Test::Paced)];
 
-impl FromStr for Test {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Test, String> {
-        by_name(text, &TESTS)
-    }
-}
+crate::names::named!(Test, TESTS);
 
 /// What was asked for.
 #[derive(Clone, Debug)]

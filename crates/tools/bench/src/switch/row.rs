@@ -1,6 +1,6 @@
 //! A row about a switch.
 
-use crate::histograms::{BenchRow, Histograms};
+use crate::histograms::Histograms;
 use crate::messages::IdleState;
 use crate::messages::driver::LAG_PERCENT_MAX;
 use crate::rounds::{Made, median, once_each};
@@ -217,23 +217,7 @@ pub struct SwitchRow {
     pub histograms: Histograms,
 }
 
-impl BenchRow for SwitchRow {
-    fn bench(&self) -> &'static str {
-        "switch"
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-
-    fn broken_off(&self) -> Option<&str> {
-        self.broken_off.as_deref()
-    }
-}
+crate::histograms::bench_row!(SwitchRow, |_| "switch");
 
 /// A row of what came of its turns. Without any run it is void: whoever asked for it sees that it was tried.
 pub(super) fn finished(mut row: SwitchRow, made: &Made<SwitchRun>) -> SwitchRow {

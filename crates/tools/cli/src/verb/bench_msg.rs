@@ -17,7 +17,7 @@ use barewire_bench::messages::reading::ratios;
 use barewire_bench::messages::render::text_table;
 use barewire_bench::messages::run::planned_time;
 use barewire_bench::search::messages;
-use barewire_bench::{Arrivals, BenchError, Cell, IdleState, MsgWorkload};
+use barewire_bench::{Arrivals, BenchError, Cell, ControlAt, IdleState, MsgWorkload};
 use barewire_engine::IdleStrategy;
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -128,6 +128,15 @@ pub struct Args {
     /// Client: the server's address
     #[arg(long, value_name = "ADDR", requires = "end", help_heading = "Two machines")]
     server: Option<IpAddr>,
+    /// Where the server tells its CPU, over TCP; at both ends, or none [default: the server's address, port 889, where the kernel
+    /// has it: not over memory and socket files]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = control, requires = "end", help_heading = "Two machines")]
+    control: Option<ControlAt>,
+}
+
+/// Control connections are one port above the measured one.
+fn control(text: &str) -> Result<ControlAt, String> {
+    address::control(text, SERVER_PORT + 1)
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -223,8 +232,8 @@ impl Args {
 /// One end of two machines.
 enum OneEnd {
     Asks(Box<dyn Cell>),
-    Answers(Role),
-    KernelAnswers(KernelEnd),
+    Answers(Role, ControlAt),
+    KernelAnswers(KernelEnd, ControlAt),
 }
 
 impl Args {
@@ -260,11 +269,13 @@ impl Args {
             [system @ System::Kernel(baseline)] => {
                 let kernel =
                     KernelEnd { baseline: *baseline, ip: self.ip.map_or(any, |address| address.ip), core };
-                let Some(at) = at else { return Ok(OneEnd::KernelAnswers(kernel)) };
+                let control = self.control.unwrap_or_default();
+                let Some(at) = at else { return Ok(OneEnd::KernelAnswers(kernel, control)) };
                 let state = self.idle_state().unwrap_or(system.idle_states()[0]);
                 return Ok(OneEnd::Asks(Box::new(RemoteKernelCell::new(
                     kernel,
                     at,
+                    control,
                     workload.clone(),
                     state,
                     command,
@@ -283,12 +294,13 @@ impl Args {
         // The ports of a role are named by URI; how it idles is that of any embedded endpoint.
         let embedded = System::Barewire { mode: Mode::Embedded, over: "mem".parse()? };
         let idle = embedded_idle(self.idle.unwrap_or_else(|| embedded.idle(cores)))?;
+        let control = self.control.unwrap_or_else(|| ControlAt::over(&port));
         let role = Role { port, address, gateway: self.gateway, workload: workload.clone(), idle, core };
         Ok(match at {
-            None => OneEnd::Answers(role),
+            None => OneEnd::Answers(role, control),
             Some(at) => {
                 let state = self.idle_state().unwrap_or(IdleState::Warm);
-                OneEnd::Asks(Box::new(RemoteCell::new(role, at, state, command)))
+                OneEnd::Asks(Box::new(RemoteCell::new(role, at, control, state, command)))
             }
         })
     }
@@ -366,8 +378,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             };
             match args.one_end(end, workload, cores, command)? {
                 OneEnd::Asks(cell) => vec![cell],
-                OneEnd::Answers(role) => return listen(&role, console),
-                OneEnd::KernelAnswers(role) => return listen_kernel(&role, console),
+                OneEnd::Answers(role, control) => return listen(&role, control, console),
+                OneEnd::KernelAnswers(role, control) => return listen_kernel(&role, control, console),
             }
         }
     };
@@ -430,20 +442,21 @@ fn search(args: &Args, asked: Asked, workload: MsgWorkload, console: &Console) -
 }
 
 /// Answers until somebody interrupts.
-fn listen(role: &Role, console: &Console) -> anyhow::Result<Code> {
+fn listen(role: &Role, control: ControlAt, console: &Console) -> anyhow::Result<Code> {
     let ready = |description: &str| {
         console.tell(&format!("{}: {description}", role.port));
         console.tell(&format!("answering on {}, UDP port {SERVER_PORT}; Ctrl-C ends it", role.address.ip));
     };
-    serving(|| serve(role, ready, &AtomicBool::new(false)))
+    let told = |control: &str| console.note(control);
+    serving(|| serve(role, control, ready, told, &AtomicBool::new(false)))
 }
 
 /// The same over the kernel's sockets.
-fn listen_kernel(end: &KernelEnd, console: &Console) -> anyhow::Result<Code> {
+fn listen_kernel(end: &KernelEnd, control: ControlAt, console: &Console) -> anyhow::Result<Code> {
     let name = end.baseline.name();
     let ready = |at: SocketAddr| console.tell(&format!("answering on {at}, {name}; Ctrl-C ends it"));
     let told = |why: &str| console.note(why);
-    serving(|| serve_kernel(end, SERVER_PORT, ready, told, &AtomicBool::new(false)))
+    serving(|| serve_kernel(end, SERVER_PORT, control, ready, told, &AtomicBool::new(false)))
 }
 
 /// The thread that serves is pinned: not this one.

@@ -109,6 +109,9 @@ struct TwoMachines {
     /// The server's port of the connection manager; a server's 0: any that is free, which it says
     #[arg(long, short = 'p', value_name = "PORT", default_value_t = RPING_PORT, help_heading = "Two machines")]
     service_port: u16,
+    /// Where the server tells its CPU, over TCP; at both ends, or none [default: the server's address, one port above --service-port]
+    #[arg(long, value_name = "HOST[:PORT]", help_heading = "Two machines", requires = "end")]
+    control: Option<String>,
 }
 
 /// What both ends in one process have, and one end alone has not.
@@ -174,6 +177,9 @@ impl Args {
         }
         if self.baseline() == Some(Baseline::KernelTcp) {
             add(&["--baseline", "kernel-tcp"]);
+        }
+        if let Some(control) = &two.control {
+            add(&["--control", control]);
         }
         if let Some(idle) = self.idle {
             add(&["--idle", &IdleStrategy::from(idle).to_string()]);

@@ -5,9 +5,9 @@ use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::Results;
 use barewire_bench::stream::client::{self, ClientConfig};
 use barewire_bench::stream::{PORT, Protocol, StreamError, StreamRow, server, text};
+use barewire_bench::{Results, TalkError};
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -165,10 +165,10 @@ fn of_stream(error: StreamError) -> anyhow::Error {
     };
     let text = error.to_string();
     match &error {
-        StreamError::Unreachable { server, .. } => Failure::new(code, text)
+        StreamError::Talk(TalkError::Unreachable { server, .. }) => Failure::new(code, text)
             .hint(format!("on the other host: barewire bench stream -s --listen {}", server.ip()))
             .into(),
-        StreamError::Words => {
+        StreamError::Talk(TalkError::Words | TalkError::Version(_)) => {
             Failure::new(code, text).hint("is it another program's port, or another version?").into()
         }
         _ => Failure::new(code, text).into(),

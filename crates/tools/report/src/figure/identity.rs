@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 45] = [
+const KEYS: [&str; 46] = [
     "system",
     "engine",
     "mode",
@@ -50,6 +50,7 @@ const KEYS: [&str; 45] = [
     "gap_us",
     "keep_warm",
     "idle_state",
+    "waits",
     "verified",
     "simulated",
 ];
@@ -190,7 +191,8 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("keep_warm", _) => "not kept warm".to_owned(),
         ("verified" | "simulated" | "gso", _) => field.to_owned(),
         (
-            "idle_state" | "points" | "program" | "what" | "workload" | "message" | "arrivals" | "pattern",
+            "idle_state" | "waits" | "points" | "program" | "what" | "workload" | "message" | "arrivals"
+            | "pattern",
             word,
         ) => word.to_owned(),
         ("window" | "peers" | "lab", n) => format!("{field} {n}"),

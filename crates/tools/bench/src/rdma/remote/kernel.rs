@@ -3,7 +3,9 @@
 use super::super::live::{Done, FailOnDrop, LiveResult, Shared};
 use super::super::tcp::{self, Asking};
 use super::{ConnectConfig, Listening, Served};
+use crate::cpu::End;
 use crate::error::BenchError;
+use crate::talk::server::Desk;
 use barewire_verbs::DeviceConfig;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::Sender;
@@ -17,6 +19,7 @@ pub(super) fn accept(
     service_port: u16,
     tell: Sender<Listening>,
     going: &dyn Fn() -> bool,
+    desk: &Desk,
 ) -> Result<Served, BenchError> {
     let ip = device
         .interface
@@ -26,9 +29,9 @@ pub(super) fn accept(
         .ok_or_else(|| BenchError::Plan("no address to listen at".to_owned()))?;
     let (listener, at) = tcp::listen_at(SocketAddr::new(ip, service_port))?;
     let description = format!("none: the kernel's TCP at {at}");
-    let _ = tell.send(Listening { description, service_port: at.port() });
+    let _ = tell.send(Listening { description, service_port: at.port(), ip });
     drop(tell);
-    let accepted = tcp::serve(&listener, device.idle.into(), going)?;
+    let accepted = tcp::serve(&listener, device.idle.into(), going, &|more| desk.did(more))?;
     Ok(Served { established: accepted, failed: 0, tx_frames: None })
 }
 
@@ -56,6 +59,7 @@ pub(super) fn one_thread(
     let _done = Done(&shared.done);
     let mut tells = FailOnDrop(&shared.clients, false);
     let server = config.servers[(number % config.nics()) as usize];
+    shared.cpu.joins(End::Client);
     shared.clients.arrive();
     shared.clients.pass(config.threads)?;
     let asking = Asking {
@@ -66,6 +70,7 @@ pub(super) fn one_thread(
         watches: (number == 0).then_some((&shared.cpu, config.threads as usize)),
     };
     let result = tcp::ask(&asking, &shared.progress[number as usize])?;
+    super::last_look(config, shared)?;
     tells.1 = true;
     Ok(result)
 }

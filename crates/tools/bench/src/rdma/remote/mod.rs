@@ -11,14 +11,19 @@ use super::server::Server;
 use super::sockets::Sockets;
 use super::tcp;
 use super::wires::Shape;
+use crate::cpu::{CpuMeter, End, per_op};
 use crate::error::{BenchError, go_on};
 use crate::histograms::Histograms;
 use crate::rc::service_id;
 use crate::rounds::{median, once_each};
+use crate::talk::At;
+use crate::talk::client::{Asked, OtherEnd, Peer};
+use crate::talk::server::{Desk, Door, beside};
 use barewire_base::{Duration, Instant};
+use barewire_engine::IdleStrategy;
 use barewire_measure::{Histogram, allowed_cores, stamp};
 use barewire_verbs::{Device, DeviceConfig};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Stands for the thread's number in a port's URI.
@@ -39,6 +44,8 @@ pub struct ServeConfig {
     pub own_cq: bool,
     /// The kernel accepts at the devices' addresses; their ports are not opened.
     pub baseline: Option<Baseline>,
+    /// Where control connections are.
+    pub control: At,
 }
 
 /// What became of it.
@@ -59,19 +66,46 @@ pub struct Listening {
     pub description: String,
     /// The port of the connection manager, or of the kernel's TCP. Where 0 was asked for, one that is free.
     pub service_port: u16,
+    /// Its address.
+    pub ip: IpAddr,
 }
 
 /// The port of the connection manager that stands for any. A device of ours has all ports to itself.
 const ANY_PORT: u16 = 49_152;
 
+/// What this work is called between the ends.
+fn work_of(baseline: Option<Baseline>) -> &'static str {
+    match baseline {
+        None => "RDMA connections",
+        Some(Baseline::KernelTcp) => "connections of the kernel's TCP",
+    }
+}
+
+/// How an end waits that rests so.
+fn waits(strategy: IdleStrategy) -> &'static str {
+    Idle::from(strategy).kernel_mode()
+}
+
 /// Accepts whoever comes until `stop` is set or the process is [interrupted](crate::interrupt()). Calls `ready` with where each device
-/// listens when all do.
+/// listens when all do, and with what is to be told of the [control connections](At).
 ///
 /// # Errors
 /// What did not open, or no longer works.
 pub fn serve(
     config: &ServeConfig,
-    ready: impl FnOnce(&[Listening]),
+    ready: impl FnOnce(&[Listening], &str),
+    stop: &AtomicBool,
+) -> Result<Served, BenchError> {
+    let idle = config.devices.first().map_or(IdleStrategy::default(), |device| device.idle);
+    let desk = Desk::new(work_of(config.baseline), waits(idle)).counting();
+    beside(&desk, config.control, stop, |door| serve_with(config, &desk, door, ready, stop))
+}
+
+fn serve_with(
+    config: &ServeConfig,
+    desk: &Desk,
+    door: &Door,
+    ready: impl FnOnce(&[Listening], &str),
     stop: &AtomicBool,
 ) -> Result<Served, BenchError> {
     let (tell, told) = std::sync::mpsc::channel();
@@ -84,7 +118,7 @@ pub fn serve(
             .map(|device| {
                 let (tell, failed, going) = (tell.clone(), &failed, &going);
                 scope.spawn(move || {
-                    let served = accept(device, config, tell, going);
+                    let served = accept(device, config, tell, going, desk);
                     failed.fetch_or(served.is_err(), Ordering::Relaxed);
                     served
                 })
@@ -93,8 +127,9 @@ pub fn serve(
         drop(tell);
         // One that could not open has hung up: then fewer tell.
         let listening: Vec<Listening> = told.iter().take(threads.len()).collect();
-        if listening.len() == threads.len() {
-            ready(&listening);
+        if let Some(first) = listening.first().filter(|_| listening.len() == threads.len()) {
+            let control = door.open(SocketAddr::new(first.ip, first.service_port));
+            ready(&listening, &control);
         }
         let mut sum = Served::default();
         let mut error = None;
@@ -127,17 +162,20 @@ fn accept(
     config: &ServeConfig,
     tell: std::sync::mpsc::Sender<Listening>,
     going: &dyn Fn() -> bool,
+    desk: &Desk,
 ) -> Result<Served, BenchError> {
     if config.baseline.is_some() {
-        return kernel::accept(device, config.service_port, tell, going);
+        return kernel::accept(device, config.service_port, tell, going, desk);
     }
     let idle = Idle::from(device.idle);
+    let ip = device.interface.addresses().first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let device = open(device)?;
     let description = device.stack().port().caps().description.clone();
     let service_port = if config.service_port == 0 { ANY_PORT } else { config.service_port };
     let mut server = Server::of_service(device, config.own_cq, service_id(service_port))?;
-    let _ = tell.send(Listening { description, service_port });
+    let _ = tell.send(Listening { description, service_port, ip });
     drop(tell);
+    let mut counted = 0;
     while going() {
         for _ in 0..LOOK_EVERY {
             let now = stamp();
@@ -145,6 +183,11 @@ fn accept(
                 server.rest(idle, now);
                 break;
             }
+        }
+        let done = server.established + server.failed;
+        if done != counted {
+            desk.did(done - counted);
+            counted = done;
         }
     }
     let tx_frames = Some(server.tx_frames());
@@ -182,6 +225,8 @@ pub struct ConnectConfig {
     pub steps: bool,
     /// The kernel connects, from whatever address it chooses; no port is opened.
     pub baseline: Option<Baseline>,
+    /// Where the server's control connections are.
+    pub control: At,
     /// The command, for the row.
     pub command: String,
 }
@@ -228,6 +273,19 @@ impl ConnectConfig {
             return refuse("steps are timed in one thread".to_owned());
         }
         Ok(())
+    }
+
+    /// Who tells the server's CPU. Where closing is not counted nobody is asked: parts of a run say nothing of the others.
+    fn asked(&self) -> Asked {
+        let ip = self.servers.first().copied().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let why = "closing is not counted, and connections close in between";
+        Asked {
+            at: self.control,
+            measured: SocketAddr::new(ip, self.service_port),
+            work: work_of(self.baseline).to_owned(),
+            waits: waits(self.device.idle).to_owned(),
+            missing: (!self.teardown).then(|| why.to_owned()),
+        }
     }
 
     fn nics(&self) -> u32 {
@@ -291,9 +349,14 @@ pub fn connect(
     let mut sum = LiveResult::default();
     let (mut runs, mut reasons) = (Vec::new(), Vec::new());
     let mut histograms = Histograms::default();
+    let mut asked = config.asked();
+    let (mut used, mut others) = (Vec::new(), Vec::new());
     for number in 0..config.runs {
         go_on()?;
-        let result = one_run(config, number == 0, report)?;
+        let result = one_run(config, number == 0, &mut asked, report)?;
+        asked.remember(result.other_end.as_ref());
+        used.push(result.cpu);
+        others.push(result.other_end.clone());
         runs.push(RcRun::of(&result));
         reasons.extend(result.contention.iter().flat_map(|c| c.reasons.clone()));
         histograms.push("latency", &result.latency);
@@ -322,6 +385,8 @@ pub fn connect(
     let (latency_ns, together) = Span::of_runs(runs.iter().map(|run| run.latency_ns), &sum.latency);
     notes.extend(together);
     let (system, mode, over) = config.names();
+    let (cpu_ns_per_op, cpu) = per_op(used.iter().map(Option::as_ref));
+    let (waits, cpu_unknown) = OtherEnd::keys(OtherEnd::of_runs(others.iter().map(Option::as_ref)));
     let row = RcRow {
         system: system.to_owned(),
         mode: mode.to_owned(),
@@ -351,9 +416,10 @@ pub fn connect(
         broken_off: None,
         runs,
         contention: once_each(&reasons),
-        // The server's half is another host's.
-        cpu_ns_per_op: None,
-        cpu: None,
+        cpu_ns_per_op,
+        cpu,
+        waits,
+        cpu_unknown,
         notes,
         command: config.command.clone(),
         histograms,
@@ -364,9 +430,10 @@ pub fn connect(
 fn one_run(
     config: &ConnectConfig,
     first: bool,
+    asked: &mut Asked,
     report: &mut (dyn FnMut(String) + Send),
 ) -> Result<LiveResult, BenchError> {
-    let shared = Shared::of(config.threads);
+    let shared = Shared::of(config.threads, CpuMeter::with_peer(Peer::open(asked).0));
     let run = LiveRun {
         // Only for what is made here: the wires are there.
         over: Over::Packet,
@@ -404,8 +471,15 @@ fn one_run(
                 }
             }
         }
+        sum.divide_cpu(&shared.cpu, config.threads * config.window);
         error.map_or(Ok(sum), Err)
     })
+}
+
+/// The first client reads the CPU of all at its end: a thread that is gone has none to tell.
+fn last_look(config: &ConnectConfig, shared: &Shared) -> Result<(), BenchError> {
+    shared.clients.arrive();
+    shared.clients.pass(2 * config.threads)
 }
 
 fn one_thread(
@@ -423,9 +497,11 @@ fn one_thread(
     let server = config.servers[(number % config.nics()) as usize];
     let mut client = Client::new(device, server, config.own_cq, idle, &mut other)?
         .of_service(service_id(config.service_port));
+    shared.cpu.joins(End::Client);
     shared.clients.arrive();
     shared.clients.pass(config.threads)?;
     let result = live::measure(run, number, &mut client, idle, 0, shared, &mut other)?;
+    last_look(config, shared)?;
     tells.1 = true;
     Ok(result)
 }
@@ -434,7 +510,6 @@ fn one_thread(
 mod tests {
     use super::*;
     use crate::patience::until_seen;
-    use std::net::Ipv4Addr;
 
     fn device(port: &str, address: [u8; 4]) -> DeviceConfig {
         let mut config = DeviceConfig::new(port, IpAddr::from(address));
@@ -459,6 +534,7 @@ mod tests {
             runs: 2,
             steps: false,
             baseline: None,
+            control: At::Nowhere,
             command: "barewire rdma connect".to_owned(),
         }
     }
@@ -527,11 +603,14 @@ mod tests {
         let nobody = connect(&config, &mut |_| {}).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(nobody.contains("127.0.0.1:1"), "{nobody}");
         let listening = device("nothing:x", [127, 0, 0, 1]);
-        let serving = ServeConfig { devices: vec![listening], service_port: 0, own_cq: true, baseline };
+        let control = At::Beside;
+        let serving =
+            ServeConfig { devices: vec![listening], service_port: 0, own_cq: true, baseline, control };
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
         let (served, connected) = std::thread::scope(|scope| {
-            let server = scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+            let server =
+                scope.spawn(|| serve(&serving, |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
             let ports = told.recv().unwrap();
             // The kernel's choice: one that was free a moment ago may be another's by now.
             let service_port = ports[0].service_port;
@@ -564,6 +643,7 @@ mod tests {
             service_port: 0,
             own_cq: true,
             baseline: None,
+            control: At::Nowhere,
         };
         // Both ends each time: the names are free again when both are closed.
         let meet = |duration| {
@@ -572,7 +652,7 @@ mod tests {
             let (tell, told) = std::sync::mpsc::channel();
             let (served, connected) = std::thread::scope(|scope| {
                 let server =
-                    scope.spawn(|| serve(&serving, |ports| tell.send(ports.to_vec()).unwrap(), &stop));
+                    scope.spawn(|| serve(&serving, |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
                 let ports = told.recv().unwrap();
                 let service_port = ports[0].service_port;
                 assert!(
@@ -605,8 +685,9 @@ mod tests {
             service_port: 7174,
             own_cq: true,
             baseline: None,
+            control: At::Nowhere,
         };
-        assert!(serve(&bad, |_| panic!("not ready"), &AtomicBool::new(false)).is_err());
+        assert!(serve(&bad, |_, _| panic!("not ready"), &AtomicBool::new(false)).is_err());
         let mut config = ConnectConfig { threads: 2, ..config() };
         config.device.interface.port = "nothing:%t".to_owned();
         assert!(connect(&config, &mut |_| {}).is_err());

@@ -6,10 +6,10 @@ use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::measured::{self, Ended, machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
-use barewire_bench::Results;
 use barewire_bench::rc::connect::{self, ConnectConfig};
 use barewire_bench::rdma::remote::{self, Connected};
 use barewire_bench::rdma::render::text_table;
+use barewire_bench::{ControlAt, Results};
 use barewire_engine::StopFlag;
 use barewire_report::run::HardwareClass;
 use serde_json::json;
@@ -64,6 +64,10 @@ pub struct Args {
     /// Row: the kernel's TCP to `rdma serve --accept --baseline kernel-tcp`; --port is not opened, and the address the kernel's choice
     #[arg(long, value_enum, value_name = "WHAT", requires = "row")]
     baseline: Option<InPlace>,
+    /// Row: where the server tells its CPU, over TCP; at both ends, or none [default: the server's address, one port above
+    /// --service-port, where the kernel has it]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = super::control, requires = "row")]
+    control: Option<ControlAt>,
     /// Row: only open; closing is not counted
     #[arg(long, requires = "row")]
     no_teardown: bool,
@@ -174,6 +178,7 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
         runs: args.runs,
         steps: args.steps,
         baseline,
+        control: port.control(args.control, args.baseline),
         command: results.fingerprint().run.command_line.clone(),
     };
     config.check().map_err(measured::of_bench)?;

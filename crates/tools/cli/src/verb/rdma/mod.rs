@@ -8,6 +8,7 @@ pub mod serve;
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
+use barewire_bench::ControlAt;
 use barewire_bench::messages::pair::HostAddress;
 use barewire_bench::rc::{RPING_PORT, RcError, Target};
 use barewire_bench::rdma::plan::Baseline;
@@ -100,7 +101,18 @@ fn mtu(text: &str) -> Result<Mtu, String> {
     found.ok_or_else(|| "256, 512, 1024, 2048 or 4096 bytes are expected".to_owned())
 }
 
+/// Control connections are one port above that of the connection manager.
+fn control(text: &str) -> Result<ControlAt, String> {
+    crate::address::control(text, RPING_PORT + 1)
+}
+
 impl PortArgs {
+    /// Where control connections are: as was asked for, else beside what is measured, where the kernel has its address.
+    fn control(&self, asked: Option<ControlAt>, in_place: Option<InPlace>) -> ControlAt {
+        let ours = self.port.as_deref().filter(|_| in_place != Some(InPlace::KernelTcp));
+        asked.unwrap_or_else(|| ours.map_or(ControlAt::Beside, ControlAt::over))
+    }
+
     /// The device that they describe. Where the kernel takes its place there may be no port: it is not opened.
     fn device(&self) -> DeviceConfig {
         let first = self.address.first().map_or(IpAddr::from([0, 0, 0, 0]), |address| address.ip);

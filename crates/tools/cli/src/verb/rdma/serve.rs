@@ -6,6 +6,7 @@ use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::measured::of_bench;
 use crate::verb::metrics::Endpoint;
+use barewire_bench::ControlAt;
 use barewire_bench::rc::RPING_PORT;
 use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
 use barewire_bench::rdma::remote;
@@ -49,6 +50,10 @@ pub struct Args {
     /// Accept: the kernel's TCP, at --address, for `rdma connect --row --baseline kernel-tcp`; --port is not opened
     #[arg(long, value_enum, value_name = "WHAT", requires = "accept")]
     baseline: Option<InPlace>,
+    /// Accept: where the server tells its CPU, over TCP; at both ends, or none [default: the server's address, one port above
+    /// --service-port, where the kernel has it]
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = super::control, requires = "accept")]
+    control: Option<ControlAt>,
     /// Name of the counters page that `barewire stat` reads; `none`: no page
     #[arg(long, value_name = "NAME", default_value = "rc")]
     counters: String,
@@ -137,8 +142,10 @@ fn accept(args: &Args, console: &Console) -> anyhow::Result<Code> {
         service_port,
         own_cq: !args.shared_cq,
         baseline: baseline(args.baseline, &args.port)?,
+        control: args.port.control(args.control, args.baseline),
     };
-    let ready = |ports: &[remote::Listening]| {
+    let ready = |ports: &[remote::Listening], control: &str| {
+        console.note(control);
         // The same for all, unless the kernel chose one for each.
         let mut numbers: Vec<String> = Vec::new();
         for port in ports {
