@@ -646,6 +646,14 @@ impl Lower<'_> {
             // It was checked with the types.
             "static_assert" => return Ok(Val::Truth(Expr::Bool(true))),
             name if name.starts_with("psa_") => return self.psa_path(name, &args, span),
+            "clone3" | "resubmit" | "recirculate" => {
+                let new = if &*function.name == "clone3" { "clone" } else { &*function.name };
+                return refuse(span, format!("`{}` of values is not lowered here", function.name)).map_err(|d| {
+                    Box::new(d.help(format!(
+                        "write `{new}_preserving_field_list` with a number, and `@field_list` with that number at each field"
+                    )))
+                });
+            }
             other => return refuse(span, format!("`{other}` is not lowered here")),
         }
         Ok(Val::Nothing)

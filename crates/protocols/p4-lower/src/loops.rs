@@ -108,10 +108,11 @@ impl<'a> Lower<'a> {
         Ok(())
     }
 
-    /// Rounds from what a variable holds up to the last number; it does not count past it.
+    /// Rounds from what a counter holds up to the last number; it does not count past it. What the body writes to its
+    /// variable does not count.
     fn range_rounds(
         &mut self,
-        variable: &Val,
+        (counter, variable): (&Val, &Val),
         last: &Val,
         ty: TypeId,
         body: &'a ast::Stmt,
@@ -120,9 +121,12 @@ impl<'a> Lower<'a> {
     ) -> Result<()> {
         let Some(shape) = self.scalar(ty) else { return refuse(span, "a loop over what is not a number") };
         let (again, next) = (self.label(), self.label());
-        let (at, end) = (self.num(variable, span)?, self.num(last, span)?);
+        let (at, end) = (self.num(counter, span)?, self.num(last, span)?);
         self.emit(Ins::Unless(binary(BinaryOp::Le, at.clone(), end.clone()), leave));
         self.emit(Ins::Label(again));
+        if variable != counter {
+            self.assign(variable, counter, ty, span)?;
+        }
         self.loops.push((leave, next));
         let done = self.stmt(body);
         self.loops.pop();
@@ -130,7 +134,7 @@ impl<'a> Lower<'a> {
         self.emit(Ins::Label(next));
         self.emit(Ins::Unless(binary(BinaryOp::Lt, at.clone(), end), leave));
         let more = wrap(binary(BinaryOp::Add, at, int(1)), shape.width, shape.signed);
-        self.assign(variable, &Val::Num(more), ty, span)?;
+        self.assign(counter, &Val::Num(more), ty, span)?;
         self.emit(Ins::Jump(again));
         Ok(())
     }
@@ -154,12 +158,15 @@ impl<'a> Lower<'a> {
                 };
                 let Some((mut at, last)) = known.filter(|(first, last)| last - first < ROUNDS_WRITTEN.into())
                 else {
-                    let variable = self.storage("round", ty, span)?;
+                    let counter = self.storage("round", ty, span)?;
+                    let written = self.t.written.contains(&symbol);
+                    let variable =
+                        if written { self.storage("variable", ty, span)? } else { counter.clone() };
                     self.env.insert(symbol, variable.clone());
                     let last = self.saved(&last, ty, "last", span)?;
-                    self.assign(&variable, &first, ty, span)?;
+                    self.assign(&counter, &first, ty, span)?;
                     return self.looped(span, |lower, leave| {
-                        lower.range_rounds(&variable, &last, ty, &repeat.body, leave, span)
+                        lower.range_rounds((&counter, &variable), &last, ty, &repeat.body, leave, span)
                     });
                 };
                 while at <= last {
@@ -188,7 +195,13 @@ impl<'a> Lower<'a> {
         for round in rounds {
             let next = self.label();
             self.loops.push((leave, next));
-            let val = self.saved(&round, ty, "round", span)?;
+            let val = if self.t.written.contains(&symbol) {
+                let variable = self.storage("round", ty, span)?;
+                self.assign(&variable, &round, ty, span)?;
+                variable
+            } else {
+                self.saved(&round, ty, "round", span)?
+            };
             self.env.insert(symbol, val);
             self.written_out += 1;
             let done = self.stmt(&repeat.body);

@@ -431,6 +431,17 @@ fn loops_count_as_they_are_told() {
         &program("", "", body),
         &[("01 00 00 00 0000", "01 03 fe 00 0000"), ("fe 00 00 00 0000", "fe 00 fe 00 0000")],
     );
+    // What a round writes to the variable is gone in the next one: a range known, one that is not, a list.
+    for (body, after) in [
+        ("for (bit<8> i in 1 .. 3) { hdr.h.b = hdr.h.b + i; i = i + 9; hdr.h.c = i; }", "03 06 0c 00 0000"),
+        ("for (bit<8> i in 8w1 .. hdr.h.a) { i = i * 2; hdr.h.b = hdr.h.b + i; }", "03 0c 00 00 0000"),
+        (
+            "for (bit<8> i in (list<bit<8>>) { 1, hdr.h.a }) { if (i == 1) { i = 7; } hdr.h.b = hdr.h.b + i; }",
+            "03 0a 00 00 0000",
+        ),
+    ] {
+        sends(&program("", "", body), &[("03 00 00 00 0000", after)]);
+    }
     // The list is what it was before the first round.
     let body =
         "for (bit<8> n in (list<bit<8>>) { hdr.h.a, hdr.h.b, 3 }) { hdr.h.b = 9; hdr.h.c = hdr.h.c + n; }";

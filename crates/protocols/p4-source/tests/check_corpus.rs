@@ -35,10 +35,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("multicast-bmv2.p4", "20.3.3: as issue1803_same_table_name.p4"),
     ("compound-assignment.p4", "8.6: refused at the division, not where its value was moved to"),
     (
-        "hashext3.p4",
-        "18.1: a call of an extern function is not known when the program is compiled, `@pure` or not",
-    ),
-    (
         "init-entries-error1-bmv2.p4",
         "14.2.1.4.1: there is no reason for such priorities, and no rule against them",
     ),

@@ -44,6 +44,49 @@ type PacketLengthInHeaderUint_t PacketLengthInHeader_t;
 type EgressInstanceInHeaderUint_t EgressInstanceInHeader_t;
 @p4runtime_translation("p4.org/psa/v1/TimestampInHeader_t", 64)
 type TimestampInHeaderUint_t TimestampInHeader_t;
+// From one to the other: out of the new type, to the other width, into the new type.
+PortId_t psa_PortId_header_to_int(in PortIdInHeader_t x) {
+    return (PortId_t) (PortIdUint_t) (PortIdInHeaderUint_t) x;
+}
+MulticastGroup_t psa_MulticastGroup_header_to_int(in MulticastGroupInHeader_t x) {
+    return (MulticastGroup_t) (MulticastGroupUint_t) (MulticastGroupInHeaderUint_t) x;
+}
+CloneSessionId_t psa_CloneSessionId_header_to_int(in CloneSessionIdInHeader_t x) {
+    return (CloneSessionId_t) (CloneSessionIdUint_t) (CloneSessionIdInHeaderUint_t) x;
+}
+ClassOfService_t psa_ClassOfService_header_to_int(in ClassOfServiceInHeader_t x) {
+    return (ClassOfService_t) (ClassOfServiceUint_t) (ClassOfServiceInHeaderUint_t) x;
+}
+PacketLength_t psa_PacketLength_header_to_int(in PacketLengthInHeader_t x) {
+    return (PacketLength_t) (PacketLengthUint_t) (PacketLengthInHeaderUint_t) x;
+}
+EgressInstance_t psa_EgressInstance_header_to_int(in EgressInstanceInHeader_t x) {
+    return (EgressInstance_t) (EgressInstanceUint_t) (EgressInstanceInHeaderUint_t) x;
+}
+Timestamp_t psa_Timestamp_header_to_int(in TimestampInHeader_t x) {
+    return (Timestamp_t) (TimestampUint_t) (TimestampInHeaderUint_t) x;
+}
+PortIdInHeader_t psa_PortId_int_to_header(in PortId_t x) {
+    return (PortIdInHeader_t) (PortIdInHeaderUint_t) (PortIdUint_t) x;
+}
+MulticastGroupInHeader_t psa_MulticastGroup_int_to_header(in MulticastGroup_t x) {
+    return (MulticastGroupInHeader_t) (MulticastGroupInHeaderUint_t) (MulticastGroupUint_t) x;
+}
+CloneSessionIdInHeader_t psa_CloneSessionId_int_to_header(in CloneSessionId_t x) {
+    return (CloneSessionIdInHeader_t) (CloneSessionIdInHeaderUint_t) (CloneSessionIdUint_t) x;
+}
+ClassOfServiceInHeader_t psa_ClassOfService_int_to_header(in ClassOfService_t x) {
+    return (ClassOfServiceInHeader_t) (ClassOfServiceInHeaderUint_t) (ClassOfServiceUint_t) x;
+}
+PacketLengthInHeader_t psa_PacketLength_int_to_header(in PacketLength_t x) {
+    return (PacketLengthInHeader_t) (PacketLengthInHeaderUint_t) (PacketLengthUint_t) x;
+}
+EgressInstanceInHeader_t psa_EgressInstance_int_to_header(in EgressInstance_t x) {
+    return (EgressInstanceInHeader_t) (EgressInstanceInHeaderUint_t) (EgressInstanceUint_t) x;
+}
+TimestampInHeader_t psa_Timestamp_int_to_header(in Timestamp_t x) {
+    return (TimestampInHeader_t) (TimestampInHeaderUint_t) (TimestampUint_t) x;
+}
 
 const PortId_t PSA_PORT_RECIRCULATE = (PortId_t) 32w0xfffffffa;
 const PortId_t PSA_PORT_CPU = (PortId_t) 32w0xfffffffd;

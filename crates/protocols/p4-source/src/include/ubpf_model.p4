@@ -10,6 +10,8 @@
 
 const bit<32> __ubpf_model_version = UBPF_MODEL_VERSION;
 
+// Before 20200515 a program had no metadata of its own packet.
+#if UBPF_MODEL_VERSION >= 20200515
 enum ubpf_action {
     ABORT,
     DROP,
@@ -25,6 +27,7 @@ struct standard_metadata {
     bool        clone;
     bit<32>     clone_port;
 }
+#endif
 
 extern void mark_to_drop();
 extern void mark_to_pass();
@@ -50,8 +53,14 @@ extern void hash<D>(out bit<32> result, in HashAlgorithm algo, in D data);
 extern bit<16> csum_replace2(in bit<16> csum, in bit<16> old, in bit<16> new);
 extern bit<16> csum_replace4(in bit<16> csum, in bit<32> old, in bit<32> new);
 
+#if UBPF_MODEL_VERSION >= 20200515
 parser parse<H, M>(packet_in packet, out H headers, inout M meta, inout standard_metadata std);
 control pipeline<H, M>(inout H headers, inout M meta, inout standard_metadata std);
+#else
+parser parse<H, M>(packet_in packet, out H headers, inout M meta);
+control pipeline<H, M>(inout H headers, inout M meta);
+#endif
+@deparser
 control deparser<H>(packet_out b, in H headers);
 
 package ubpf<H, M>(parse<H, M> prs, pipeline<H, M> p, deparser<H> dprs);

@@ -101,7 +101,10 @@ extern direct_counter {
     void count();
 }
 
-// Results: 0 green, 1 yellow, 2 red.
+// Results.
+#define V1MODEL_METER_COLOR_GREEN 0
+#define V1MODEL_METER_COLOR_YELLOW 1
+#define V1MODEL_METER_COLOR_RED 2
 #if V1MODEL_VERSION >= 20200408
 extern meter<I> {
     meter(bit<32> size, MeterType type);
@@ -181,6 +184,14 @@ extern void clone(in CloneType type, in bit<32> session);
 extern void clone_preserving_field_list(in CloneType type, in bit<32> session, bit<8> index);
 extern void resubmit_preserving_field_list(bit<8> index);
 extern void recirculate_preserving_field_list(bit<8> index);
+
+// How older programs name the metadata that survives: as values, which the packet's next round cannot take over.
+@deprecated("Please use 'clone_preserving_field_list' instead")
+extern void clone3<T>(in CloneType type, in bit<32> session, in T data);
+@deprecated("Please use 'resubmit_preserving_field_list' instead")
+extern void resubmit<T>(in T data);
+@deprecated("Please use 'recirculate_preserving_field_list' instead")
+extern void recirculate<T>(in T data);
 
 // To this many bytes.
 extern void truncate(in bit<32> length);

@@ -195,7 +195,7 @@ impl<'a> Checker<'a> {
                 }
                 let word = if formal.direction == Direction::Out { "out" } else { "inout" };
                 if let Err(problem) = self.lvalue(value) {
-                    self.report(
+                    self.misfit(
                         problem.label(formal.span, format!("parameter `{}` is `{word}`", formal.name)),
                     );
                     return false;
@@ -204,7 +204,7 @@ impl<'a> Checker<'a> {
                     return true;
                 }
                 let (shown, wanted) = (self.show(ty), self.show(formal.ty));
-                self.report(
+                self.misfit(
                     Diagnostic::error(
                         code::TYPE,
                         value.span,
@@ -230,7 +230,7 @@ impl<'a> Checker<'a> {
                 if good && open {
                     good = self.inferred_fits(formal, value, kind);
                 }
-                if good && kind == Kind::Constructor && !self.is_known(value) {
+                if good && kind == Kind::Constructor && !self.is_known(value) && !self.is_pure_call(value) {
                     let ty = self.out.ty(value.id).unwrap_or(TypeId::ERROR);
                     if !self.out.types.has_error(ty) {
                         let reason = if kind == Kind::Constructor { "a constructor" } else { what };

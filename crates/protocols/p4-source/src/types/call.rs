@@ -285,7 +285,10 @@ impl<'a> Checker<'a> {
                 }
             }
         }
-        if !self.check_args(&what, &formals, &call.args, &sources, argument_kind) {
+        let fit = self.at_site(expr.span, |checker| {
+            checker.check_args(&what, &formals, &call.args, &sources, argument_kind)
+        });
+        if !fit {
             self.args_only(&call.args);
             let result = self.out.types.substitute(result, &all_vars, &all_args);
             let result = self.deep(result);
@@ -592,9 +595,9 @@ impl<'a> Checker<'a> {
             self.args_only(args);
             return TypeId::VOID;
         };
-        if self.check_args(&what, &formals, args, &sources, Kind::Function)
-            && self.all_inferred(&what, span, &vars, &type_args)
-        {
+        let fit =
+            self.at_site(span, |checker| checker.check_args(&what, &formals, args, &sources, Kind::Function));
+        if fit && self.all_inferred(&what, span, &vars, &type_args) {
             let type_args: TypeList = type_args.iter().map(|&ty| self.deep(ty)).collect();
             self.out.calls.insert(node, CallInfo { callee, type_args, args: sources });
         }

@@ -460,6 +460,18 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A call of a pure function of the target with constants: its target knows the value when the program is compiled.
+    pub(super) fn is_pure_call(&mut self, expr: &'a Expr) -> bool {
+        let ExprKind::Call(call) = &expr.kind else { return false };
+        let Some(Callee::Function(id)) = self.out.calls.get(&expr.id).map(|info| info.callee) else {
+            return false;
+        };
+        let info = &self.out.functions[id.index()];
+        info.kind == super::FnKind::ExternFunction
+            && crate::ast::annotation(info.annotations, "pure").is_some()
+            && call.args.iter().all(|arg| self.is_known(&arg.value))
+    }
+
     /// Something that is made when the program is loaded and not copied: extern, parser, control, package.
     pub(super) fn is_object(&self, ty: TypeId) -> bool {
         matches!(self.kind(ty), Type::Extern(..) | Type::Block(..) | Type::Package(..))

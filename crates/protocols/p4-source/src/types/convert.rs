@@ -7,11 +7,33 @@ use super::ty::{Type, TypeId};
 use super::value::{self, Value};
 use super::{Checker, code, warn};
 use crate::ast::{Expr, ExprKind, Name};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Label};
 use crate::source::Span;
 use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
+    /// Looks at a value that goes to `site`: types that do not fit are told there, if the value's part is on another line.
+    pub(super) fn at_site<R>(&mut self, site: Span, then: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.facts.site.replace(site);
+        let result = then(self);
+        self.facts.site = outer;
+        result
+    }
+
+    /// A value that does not fit where it goes: the statement is the place, the part of it a second one.
+    pub(super) fn misfit(&mut self, mut problem: Diagnostic) {
+        let line = |span: Span| self.map.place(span).map(|place| place.line);
+        if let Some(site) = self.facts.site
+            && site.file == problem.span().file
+            && line(site) != line(problem.span())
+            && let Some(part) = problem.labels.first_mut()
+        {
+            part.primary = false;
+            problem.labels.insert(0, Label { span: site, text: String::new(), primary: true });
+        }
+        self.report(problem);
+    }
+
     /// The expression's type, which must be or become `to`. Says so if it does not.
     pub(super) fn expect(&mut self, expr: &'a Expr, to: TypeId) -> bool {
         self.expect_as(expr, to, &|shown, wanted| format!("expected `{wanted}`, found `{shown}`"))
@@ -89,7 +111,7 @@ impl<'a> Checker<'a> {
         {
             problem = problem.help("compare it with something, such as `!= 0`");
         }
-        self.report(problem);
+        self.misfit(problem);
         false
     }
 
@@ -175,10 +197,11 @@ impl<'a> Checker<'a> {
                 if self.is_header(to) || self.is_union(to) {
                     return true;
                 }
-                self.type_error(
+                self.misfit(Diagnostic::error(
+                    code::TYPE,
                     expr.span,
                     format!("`{{#}}` is an invalid header or union, but `{shown}` is wanted"),
-                );
+                ));
                 false
             }
             ExprKind::Default => {
@@ -198,7 +221,8 @@ impl<'a> Checker<'a> {
                     for item in items {
                         self.expr(item);
                     }
-                    self.type_error(expr.span, format!("`{{ … }}` cannot be `{shown}`"));
+                    let text = format!("`{{ … }}` cannot be `{shown}`");
+                    self.misfit(Diagnostic::error(code::TYPE, expr.span, text));
                     return false;
                 };
                 if items.len() > members.len() || (items.len() < members.len() && rest.is_none()) {
@@ -213,7 +237,7 @@ impl<'a> Checker<'a> {
                     if items.len() < members.len() {
                         problem = problem.help("`...` at the end stands for the default values of the rest");
                     }
-                    self.report(problem);
+                    self.misfit(problem);
                     return false;
                 }
                 let good = items
@@ -228,7 +252,8 @@ impl<'a> Checker<'a> {
                     for field in fields {
                         self.expr(&field.value);
                     }
-                    self.type_error(expr.span, format!("`{{ name = … }}` cannot be `{shown}`"));
+                    let text = format!("`{{ name = … }}` cannot be `{shown}`");
+                    self.misfit(Diagnostic::error(code::TYPE, expr.span, text));
                     return false;
                 };
                 self.fields_once(fields);
@@ -255,14 +280,14 @@ impl<'a> Checker<'a> {
                         }
                     }
                 }
-                unknown.into_iter().for_each(|problem| self.report(problem));
+                unknown.into_iter().for_each(|problem| self.misfit(problem));
                 let missing: Vec<(Name, TypeId)> = members
                     .into_iter()
                     .filter(|(name, _)| !fields.iter().any(|field| field.key.name == *name))
                     .collect();
                 if rest.is_none() && !missing.is_empty() {
                     if good {
-                        self.report(
+                        self.misfit(
                             Diagnostic::error(
                                 code::TYPE,
                                 expr.span,

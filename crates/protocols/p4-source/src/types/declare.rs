@@ -514,7 +514,7 @@ impl<'a> Checker<'a> {
             let shown = self.show(ty);
             ty = self.type_error(it.ty.span, format!("a constant cannot be `{shown}`"));
         }
-        let good = self.expect(&it.value, ty);
+        let good = self.at_site(it.name.span, |checker| checker.expect(&it.value, ty));
         if good && ty != TypeId::ERROR {
             match self.fold(&it.value) {
                 Some(value) => {
@@ -545,7 +545,7 @@ impl<'a> Checker<'a> {
         if let Some(init) = &it.init {
             let ok = self.variable_ok(ty);
             if ok {
-                self.expect(init, ty);
+                self.at_site(it.name.span, |checker| checker.expect(init, ty));
             } else {
                 let before = self.problems.len();
                 self.expr(init);

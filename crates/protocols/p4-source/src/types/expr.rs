@@ -16,7 +16,10 @@ impl<'a> Checker<'a> {
         if let Some(ty) = self.out.ty(expr.id) {
             return ty;
         }
+        // What an expression says of itself is told at its own place.
+        let site = self.facts.site.take();
         let ty = self.expr_kind(expr);
+        self.facts.site = site;
         self.set_type(expr.id, ty)
     }
 
@@ -460,7 +463,11 @@ impl<'a> Checker<'a> {
                 let Some(symbol) = self.out.refers_to(expr.id) else { return Ok(()) };
                 let (name, span) = (symbol.name.clone(), symbol.span);
                 let what = match symbol.kind {
-                    SymbolKind::Variable | SymbolKind::LoopVariable => return Ok(()),
+                    SymbolKind::LoopVariable => {
+                        self.out.written.extend(self.out.refers.get(&expr.id).copied());
+                        return Ok(());
+                    }
+                    SymbolKind::Variable => return Ok(()),
                     SymbolKind::Param(Direction::Out | Direction::InOut) => return Ok(()),
                     SymbolKind::Param(Direction::In) => "is an `in` parameter",
                     SymbolKind::Param(Direction::None) => "is a parameter without direction",

@@ -124,22 +124,32 @@ impl<'a> Checker<'a> {
         if abstracts.is_empty()
             && let Some(first) = body.iter().find(|inner| matches!(inner.kind, DeclKind::Function(_)))
         {
-            let declared = self.out.externs[id.index()].decl.name().map_or(Span::NONE, |name| name.span);
-            self.report(
-                Diagnostic::error(
-                    code::TYPE,
-                    it.name.span,
-                    format!("`{owner}` has no abstract methods to implement"),
-                )
-                .label(first.span, "implemented here")
-                .label(declared, "the extern"),
-            );
+            let before = self.problems.len();
+            let mut params = Vec::new();
             for inner in body {
                 if let DeclKind::Function(it) = &inner.kind {
                     let notes = &inner.annotations;
                     self.function_head(inner.id, notes, &it.proto, FnKind::Function, None, false);
+                    params.extend(it.proto.params.iter().map(|param| param.span));
                 }
             }
+            let declared = self.out.externs[id.index()].decl.name().map_or(Span::NONE, |name| name.span);
+            let problem = Diagnostic::error(
+                code::TYPE,
+                it.name.span,
+                format!("`{owner}` has no abstract methods to implement"),
+            )
+            .label(first.span, "implemented here")
+            .label(declared, "the extern");
+            // A parameter that cannot be comes first, a result that cannot be does not.
+            let early = self.problems.get(before).is_some_and(|(_, problem)| {
+                let at = problem.span();
+                params
+                    .iter()
+                    .any(|param| param.file == at.file && (param.start..=param.end).contains(&at.start))
+            });
+            let place = if early { self.problems.len() } else { before };
+            self.problems.insert(place, (super::Stage::Types, problem));
             return;
         }
         let mut done: Vec<FnId> = Vec::new();

@@ -279,6 +279,8 @@ struct Facts {
     counts: HashMap<TypeId, u64>,
     /// The expression of a key is at hand: it may apply another table.
     in_key: bool,
+    /// Where the value goes whose parts are at hand: a constant, an assignment, a call.
+    site: Option<Span>,
 }
 
 impl<'a> Checker<'a> {

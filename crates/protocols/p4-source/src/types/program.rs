@@ -1,6 +1,6 @@
 //! The typed program: what a lowering needs to know of each node of the syntax tree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::ty::{
     Aggregate, BlockId, EnumId, ExternId, FnId, Names, NewtypeId, PackageId, StructId, TableId, TypeId,
@@ -441,6 +441,8 @@ pub struct Typed<'a> {
     pub calls: HashMap<NodeId, CallInfo>,
     /// By node of an expression or a constant: its value, where it was asked for.
     pub constants: HashMap<NodeId, Value>,
+    /// Variables of loops over ranges and lists that something writes to, beside the loop.
+    pub written: HashSet<SymbolId>,
     /// The instance named `main`.
     pub main: Option<SymbolId>,
 }

@@ -6,7 +6,7 @@ use super::ty::{Aggregate, StructId, Type, TypeId, TypeList};
 use super::value::MAX_WIDTH;
 use super::{Checker, SymbolKind, code};
 use crate::ast::{self, Direction, TypeKind};
-use crate::diag::Diagnostic;
+use crate::diag::{Diagnostic, Severity};
 use crate::source::Span;
 
 /// How many parts a type may have, written out in full.
@@ -446,7 +446,17 @@ impl<'a> Checker<'a> {
     /// The width in `bit<W>`.
     fn width(&mut self, expr: &'a ast::Expr, whole: Span, signed: bool) -> Option<u32> {
         let none = (super::Stage::Names, code::EXPECTED);
-        let value = self.constant_int_or(expr, "the width of a type", none)?;
+        let before = self.problems.len();
+        let value = self.constant_int_or(expr, "the width of a type", none);
+        if value.is_none()
+            && let Some(first) =
+                self.problems[before..].iter_mut().find(|(_, problem)| problem.severity == Severity::Error)
+            && first.0 == super::Stage::Types
+        {
+            // A width has to be a number before anything has a type: what is no number, for whatever reason, is no width.
+            (first.0, first.1.code) = none;
+        }
+        let value = value?;
         if value.is_negative() {
             self.report_at(
                 super::Stage::Shape,

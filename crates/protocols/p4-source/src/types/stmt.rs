@@ -130,9 +130,13 @@ impl<'a> Checker<'a> {
         }
         let span = target.span;
         let before = self.problems.len();
-        let good =
-            self.expect_as(value, to, &|shown, wanted| format!("cannot assign `{shown}` to `{wanted}`"));
-        if !good && let Some((_, problem)) = self.problems.get_mut(before) {
+        let good = self.at_site(span, |checker| {
+            checker.expect_as(value, to, &|shown, wanted| format!("cannot assign `{shown}` to `{wanted}`"))
+        });
+        if !good
+            && let Some((_, problem)) = self.problems.get_mut(before)
+            && problem.span() != span
+        {
             let shown = self.out.show(to);
             let labelled = problem.clone().label(span, format!("this is `{shown}`"));
             *problem = labelled;
@@ -158,8 +162,10 @@ impl<'a> Checker<'a> {
                 }
             }
             (Some(ty), Some(value)) => {
-                self.expect_as(value, ty, &|shown, wanted| {
-                    format!("the function returns `{wanted}`, this is `{shown}`")
+                self.at_site(stmt.span, |checker| {
+                    checker.expect_as(value, ty, &|shown, wanted| {
+                        format!("the function returns `{wanted}`, this is `{shown}`")
+                    })
                 });
             }
         }

@@ -1,2 +1,3 @@
-// Programs name the architecture by its target, too.
+// PNA of bmv2: no pre control, ports instead of directions.
+#define BAREWIRE_PNA_SPLIT 1
 #include <pna.p4>
