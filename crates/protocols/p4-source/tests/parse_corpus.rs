@@ -30,7 +30,7 @@ fn every_sample_parses_or_fails_where_it_must() {
         let (mut map, mut diags) = (SourceMap::new(), Diagnostics::new());
         let program = parse(&mut map, &folder, &Options::default(), &sample.path, &mut diags);
         let place = diags.first_error().and_then(|e| map.place(e.span()));
-        let found = place.as_ref().map(|p| (&*p.file, p.line));
+        let found = place.as_ref().map(|p| (&*p.file, p.at.line));
         if EXCEPTIONS.contains(&(&*sample.path, found.map_or(0, |f| f.1))) {
             continue;
         }

@@ -22,7 +22,7 @@ impl<'a> Checker<'a> {
 
     /// A value that does not fit where it goes: the statement is the place, the part of it a second one.
     pub(super) fn misfit(&mut self, mut problem: Diagnostic) {
-        let line = |span: Span| self.map.place(span).map(|place| place.line);
+        let line = |span: Span| self.map.place(span).map(|place| place.at.line);
         if let Some(site) = self.facts.site
             && site.file == problem.span().file
             && line(site) != line(problem.span())
