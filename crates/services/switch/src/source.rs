@@ -2,9 +2,11 @@
 
 use barewire_p4::ir::Program;
 use barewire_p4_source::diag::{Style, render_all};
+use barewire_p4_source::pp::BYTES_MAX;
 use barewire_p4_source::resolve::NoFiles;
 use barewire_p4_source::{Diagnostic, Diagnostics, Options, Read, Resolver, Severity};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 
 /// Files of the file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -12,7 +14,13 @@ pub struct Files;
 
 impl Resolver for Files {
     fn read(&self, path: &str) -> Result<Option<Vec<u8>>, String> {
-        match std::fs::read(path) {
+        // A device may have no end: one byte more than a program may have is enough to refuse it.
+        let up_to_limit = |path: &str| -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match up_to_limit(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             Err(error) => Err(error.to_string()),
@@ -96,5 +104,11 @@ mod tests {
         let why = from_text("a.p4", "#include \"other.p4\"\n").unwrap_err();
         assert!(why.contains("other.p4"), "{why}");
         assert!(load(&Files, &Options::default(), "/no/such/file.p4").is_err());
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_too_long() {
+        let why = load(&Files, &Options::default(), "/dev/zero").unwrap_err();
+        assert!(why.contains("more than 64 MiB"), "{why}");
     }
 }
