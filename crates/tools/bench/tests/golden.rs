@@ -1,7 +1,7 @@
 //! What readers of the output see, to the letter.
 
 use barewire_bench::cpu::CpuPerOp;
-use barewire_bench::messages::render::{markdown_table, text_table};
+use barewire_bench::messages::render::text_table;
 use barewire_bench::published::messages::message_tables;
 use barewire_bench::render::{latency, percentile, rate};
 use barewire_bench::{Arrivals, Histograms, IdleState, LoopKind, MsgRow, OfRuns, Results, RunLine, RunsNs};
@@ -183,24 +183,6 @@ fn times_and_rates_have_a_sensible_precision() {
 }
 
 #[test]
-fn markdown_has_the_shape_of_the_published_table() {
-    let expected = "\
-| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | CPU/RPC, cores | Notes |
-| --- | --- | --- | --- | --- | --- |
-| kernel-tcp *blocking* | veth | E1: 18 us, 21 us, 22 us | 54K | 13 us, 0.7 | 1024 B, window 1; warm; 2 runs: p50 18 us..18 us, 54K..54K/s, p99 and p99.9 of all together |
-|  |  | E2: 9.3 us, 54 us, n<100000 | 1043K | -, - | 1024 B, window 32; contended (stolen); cold; Little's law off: 0.50; verified |
-| | | | | | |
-| kernel-udp-spin *spin* | loopback | open: 7.5 us, n<10000, n<100000 | 987 | -, 0.7 | 1024 B, window 256, 4 connections, offered 10K/s, times from the intended send; VOID: the generator was late for 4.9 % of its sends; overloaded: 1.23 % of the requests were never answered; warm; 4.9 % behind schedule; sends 100 ns, n<10000 late (p50, p99); 3 resends |
-";
-    assert_eq!(markdown_table(&[closed(), pipelined(), open()]), expected);
-    // Only what repeats a published experiment has its label.
-    for other in [MsgRow { size: 64, ..closed() }, MsgRow { connections: 4, ..pipelined() }] {
-        let text = markdown_table(&[other]);
-        assert!(text.contains("| closed: ") && !text.contains("E1") && !text.contains("E2"), "{text}");
-    }
-}
-
-#[test]
 fn text_has_aligned_columns() {
     let expected = "\
 system           mode      over      size  window  conns  loop      time         p50      p99     p99.9      max  rate/s  cpu/op  cores  notes
@@ -325,9 +307,6 @@ proptest! {
     fn no_text_breaks_a_table(system in "\\PC{0,12}", over in "[|`\n a-z]{0,12}", ns: u64, per_s in 0.0f64..1e12) {
         let row = MsgRow { system, over, rtt_ns: times(ns, ns, ns, ns, ns, ns), rate_per_s: per_s, ..closed() };
         let bars = |line: &str| line.replace("\\|", "").matches('|').count();
-        for line in markdown_table(&[row.clone(), row.clone()]).lines() {
-            prop_assert_eq!(bars(line), 7, "{}", line);
-        }
         for line in message_tables(std::slice::from_ref(&row), "", HardwareClass::BareMetal).lines().filter(|l| l.starts_with('|')) {
             prop_assert_eq!(bars(line), 7, "{}", line);
         }

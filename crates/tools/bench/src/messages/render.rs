@@ -1,9 +1,8 @@
 //! Rows of messages as text for a terminal and as Markdown for a report.
 
 use super::{LoopKind, MsgRow, OfRuns};
-use crate::published::messages::{experiment_of, label};
 use crate::render::{
-    LITTLE_TOLERANCE, cell, columns, contended, latency, or_dash, other_unknown, percentile, rate,
+    LITTLE_TOLERANCE, columns, contended, latency, or_dash, other_unknown, percentile, rate,
 };
 use barewire_measure::RttNs;
 use std::fmt::Write as _;
@@ -163,15 +162,6 @@ pub fn text_table(rows: &[MsgRow]) -> String {
     columns(&HEAD, lines, |column| matches!(column, 0..3 | 6 | 7))
 }
 
-/// The published report's label where the row repeats one of its experiments; else which loop it is.
-pub(crate) fn experiment(row: &MsgRow) -> &'static str {
-    match (experiment_of(row), row.loop_kind) {
-        (Some(case), _) => label(case),
-        (None, LoopKind::Open) => "open",
-        (None, LoopKind::Closed) => "closed",
-    }
-}
-
 /// What the published report puts into footnotes and we say in every row.
 pub(crate) fn workload_notes(row: &MsgRow) -> String {
     let mut text = format!("{} B, window {}", row.size, row.window);
@@ -185,40 +175,4 @@ pub(crate) fn workload_notes(row: &MsgRow) -> String {
         let _ = write!(text, ", offered {}/s, times from the intended send", rate(offered));
     }
     text
-}
-
-/// The report's table in the shape of the published one. Rows of one system follow each other under its name; an
-/// open-loop row shows response times.
-pub fn markdown_table(rows: &[MsgRow]) -> String {
-    let mut out = String::from(
-        "| Server | NIC, DPDK PMD | Round-trip p50 99 99.9 | RPCs/s | CPU/RPC, cores | Notes |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
-    );
-    let mut previous: Option<&MsgRow> = None;
-    for row in rows {
-        let same = previous.is_some_and(|p| {
-            (&p.system, &p.mode, &p.idle, &p.over) == (&row.system, &row.mode, &row.idle, &row.over)
-        });
-        if !same && previous.is_some() {
-            out.push_str("| | | | | | |\n");
-        }
-        let (server, nic) = if same {
-            (String::new(), String::new())
-        } else {
-            (format!("{} *{}*", cell(&row.system), cell(&row.mode_shown())), cell(&row.over))
-        };
-        let _ = writeln!(
-            out,
-            "| {server} | {nic} | {}: {} | {} | {}, {} | {}; {} |",
-            experiment(row),
-            triple(&shown_times(row, true)),
-            rate(row.rate_per_s),
-            cost(row),
-            cores(row),
-            workload_notes(row),
-            cell(&notes(row).join("; ")),
-        );
-        previous = Some(row);
-    }
-    out
 }

@@ -12,13 +12,21 @@ use std::sync::mpsc;
 
 /// Runs `body` beside a server on the loopback.
 fn beside<T>(body: impl FnOnce(SocketAddr) -> T) -> T {
+    /// A body that fails must not leave the server, which would be waited for.
+    struct Stops<'a>(&'a AtomicBool);
+    impl Drop for Stops<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let stop = AtomicBool::new(false);
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
         let serving =
             scope.spawn(|| serve(SocketAddr::from(([127, 0, 0, 1], 0)), |at| tell.send(at).unwrap(), &stop));
+        let stops = Stops(&stop);
         let out = body(told.recv().unwrap());
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         serving.join().unwrap().unwrap();
         out
     })

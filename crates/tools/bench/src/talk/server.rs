@@ -7,8 +7,8 @@ use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
 use std::collections::HashMap;
-use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -18,6 +18,8 @@ const SESSIONS_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 4096;
 /// How long a new connection may take to say what it is.
 const HELLO_TIME: Duration = Duration::from_secs(5);
+/// What is read of a client that was refused.
+const DRAIN_MAX: usize = 64 << 10;
 /// Shortest interval that is reported.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// How long a word to a client may take.
@@ -177,6 +179,7 @@ impl Desk {
             Err(error) => {
                 if let TalkError::Version(_) = error {
                     say(&mut out, &Answer::Refused(format!("this server speaks version {VERSION}")))?;
+                    drain(&mut out, stopped);
                 }
                 return Err(error);
             }
@@ -204,6 +207,21 @@ impl Desk {
         session.over.store(true, Ordering::Relaxed);
         self.sessions().open.remove(&token);
         asked
+    }
+}
+
+/// Reads what the other end says still, until it has read the last answer and leaves: closing over unread bytes would reset the
+/// connection, and take the answer along.
+fn drain(stream: &mut TcpStream, stopped: &dyn Fn() -> bool) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let (mut rest, until, mut left) = ([0; 4096], stamp() + HELLO_TIME, DRAIN_MAX);
+    while stamp() < until && left > 0 && !stopped() {
+        match stream.read(&mut rest) {
+            Ok(0) => return,
+            Ok(n) => left = left.saturating_sub(n),
+            Err(e) if is_wait(&e) => {}
+            Err(_) => return,
+        }
     }
 }
 
