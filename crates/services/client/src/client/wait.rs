@@ -80,17 +80,22 @@ impl Client {
             // What was submitted before has to be seen first.
             self.flush();
         }
-        let has_room = self.owed.is_empty() && self.channel.has_room();
-        (has_room || self.channel.is_closed()).then(|| ask(self))
+        (self.ring_has_room() || self.channel.is_closed()).then(|| ask(self))
+    }
+
+    /// Whether the next request goes into the ring at once.
+    fn ring_has_room(&mut self) -> bool {
+        self.owed.is_empty() && self.channel.has_room()
     }
 
     /// Waits until `answer` has one. Events that come meanwhile are queued.
-    fn wait_for<T>(
+    pub(super) fn wait_for<T>(
         &mut self,
         end: Instant,
         mut answer: impl FnMut(&mut Client) -> Option<T>,
     ) -> Result<T, ConnectWaitError> {
         loop {
+            let had_room = self.ring_has_room();
             loop {
                 let event = self.take_completion();
                 if let Some(answer) = answer(self) {
@@ -106,8 +111,11 @@ impl Client {
             if now >= end {
                 return Err(ConnectWaitError::TimedOut);
             }
-            // Of room in the ring the daemon does not tell.
-            let has_room = self.owed.is_empty() && self.channel.has_room();
+            // Of room in the ring the daemon does not tell. What came since it was asked for would be slept over.
+            let has_room = self.ring_has_room();
+            if has_room && !had_room {
+                continue;
+            }
             let left = Duration::from(end.since(now));
             match self.channel.wait(Some(if has_room { left } else { left.min(RING_CHECK) })) {
                 Ok(Wake::Gone) => return Err(WaitError::DaemonGone.into()),

@@ -251,6 +251,27 @@ fn an_end_waits_for_room_in_the_ring_and_nobody_waits_for_it() {
     assert_eq!(asked, ends);
 }
 
+/// The daemon empties the ring after somebody found it full and before that one sleeps: nothing rings, so there is no sleep.
+#[test]
+fn room_that_comes_just_before_a_sleep_is_not_slept_over() {
+    let (mut client, mut daemon, _listener) = played("room", false);
+    let remote = "10.0.0.2:9".parse().unwrap();
+    while client.connect(remote, &ConnectOptions::default()).is_ok() {}
+    let end = barewire_engine::now() + Duration::from_secs(20).into();
+    let mut tries = 0;
+    let asked = client.wait_for(end, |client| {
+        tries += 1;
+        let is_full = client.listen(700, 1) == Err(SendError::WouldBlock);
+        if is_full {
+            while daemon.next_request().is_some() {}
+            daemon.flush();
+        }
+        (!is_full).then_some(())
+    });
+    assert!(asked.is_ok() && tries == 2, "{asked:?}, {tries}");
+    assert!(barewire_engine::now() < end, "it slept");
+}
+
 /// An end that is seen in the middle of a look at events is not taken for one for good.
 #[cfg(feature = "tokio")]
 #[test]
