@@ -2,7 +2,7 @@
 //!
 //! Two ways to it. A `CpuMeter` knows which thread and which process works for which end: messages and connections, from just before the
 //! first request to just after the last response. Where the server is another machine's, it asks that one
-//! (`talk`), which looks with a [`Family`]. A [`Charge`] counts this process with all that it started: every
+//! (`talk`), which looks with a `Family`. A [`Charge`] counts this process with all that it started: every
 //! [`Workload`](crate::run::Workload), between the times at which that says that it begins and ends, or else for the whole run with what sets it
 //! up. `per_op` makes the same figures of both.
 
