@@ -4,8 +4,8 @@ extern plain {
 }
 control c() {
     plain() it = { //! type-error
-        _ f(in bit<8> x) {
-            return x;
+        string f(in bit<8> x) {
+            return "x";
         }
     };
     apply {}

@@ -98,22 +98,35 @@ fn stand(found: &Interface, attach: impl FnOnce() -> Result<Stands, String>) -> 
     Ok((link, native, how))
 }
 
+/// How often an interface is asked for whose claim nobody holds, at most.
+const CLAIM_TRIES: u32 = 40;
+
 /// Claims an interface for one port of one switch, whatever hook that stands at.
 fn claim(found: &Interface) -> Result<Claim, String> {
     let name = &found.name;
-    Claim::of(found.index).map_err(|error| match error.raw_os_error() {
+    let mut tries = 0;
+    loop {
+        let error = match Claim::of(found.index) {
+            Ok(claim) => return Ok(claim),
+            Err(error) => error,
+        };
         // EADDRINUSE.
-        Some(98) => match Holder::of_xdp(found.index) {
-            Some(holder) => format!("another XDP program is attached to `{name}`: {holder}"),
-            None => match Claim::holder(found.index) {
-                Some(who) => {
-                    format!("another switch, or another port of this one, already uses `{name}`: {who}")
-                }
-                None => format!("another switch, or another port of this one, already uses `{name}`"),
-            },
-        },
-        _ => format!("a socket that claims `{name}`: {error}"),
-    })
+        if error.raw_os_error() != Some(98) {
+            return Err(format!("a socket that claims `{name}`: {error}"));
+        }
+        if let Some(holder) = Holder::of_xdp(found.index) {
+            return Err(format!("another XDP program is attached to `{name}`: {holder}"));
+        }
+        if let Some(who) = Claim::holder(found.index) {
+            return Err(format!("another switch, or another port of this one, already uses `{name}`: {who}"));
+        }
+        tries += 1;
+        if tries == CLAIM_TRIES {
+            return Err(format!("another switch, or another port of this one, already uses `{name}`"));
+        }
+        // Its holder is about to go, or is a child between its fork and its program.
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }
 
 /// At XDP.
