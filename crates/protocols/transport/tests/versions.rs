@@ -103,9 +103,7 @@ impl Node for Other {
         let udp_port = if self.peer.port() == PORT { UDP_PORT } else { PORT };
         match self.host.route(now, SocketAddr::new(ip(2, false), udp_port), self.peer) {
             Route::Ready(template) => {
-                assert!(frame.set_len(template.header_len() + packet.len()));
-                frame.data_mut()[template.header_len()..].copy_from_slice(packet);
-                template.seal(frame.data_mut(), 0);
+                rogue::put(&template, &mut frame, packet);
                 self.out.pop_front();
                 Some(frame)
             }

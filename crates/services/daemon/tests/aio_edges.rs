@@ -4,8 +4,8 @@
 mod common;
 
 use barewire_client::aio::{
-    AsyncClient, ByteStream, ConnectError, DEADLINE_PASSED, Flow, HANDLER_GONE, RecvError, Request,
-    ServeOptions, serve,
+    AsyncClient, AsyncListener, ByteStream, ConnectError, DEADLINE_PASSED, Flow, HANDLER_GONE, RecvError,
+    Request, ServeOptions, serve,
 };
 use barewire_client::{
     AttachError, Client, ClientConfig, CloseReason, ConnectFailure, ConnectOptions, Geometry,
@@ -48,7 +48,11 @@ async fn attach(daemon: &Daemon, name: &str, geometry: Option<Geometry>) -> Asyn
 }
 
 async fn both(a: &AsyncClient, b: &AsyncClient) -> (Flow, Flow) {
-    let listener = b.listen(PORT).await.unwrap();
+    flow(a, &b.listen(PORT).await.unwrap()).await
+}
+
+/// A flow, at both ends.
+async fn flow(a: &AsyncClient, listener: &AsyncListener) -> (Flow, Flow) {
     let options = ConnectOptions::default();
     let (there, here) = tokio::join!(a.connect(to(2, PORT), &options), listener.accept());
     (there.unwrap(), here.unwrap().unwrap())
@@ -264,12 +268,10 @@ fn the_last_waker_of_a_task_may_take_a_flow_along() {
         let pair = pair();
         let (a, b) = (attach(&pair.a, "a", None).await, attach(&pair.b, "b", None).await);
         let listener = b.listen(PORT).await.unwrap();
-        let options = ConnectOptions::default();
-        let (there, _here) = tokio::join!(a.connect(to(2, PORT), &options), listener.accept());
-        let mut there = there.unwrap();
+        let (mut there, _here) = flow(&a, &listener).await;
         let own = || async {
-            let (flow, _theirs) = tokio::join!(a.connect(to(2, PORT), &options), listener.accept());
-            Waker::from(Arc::new(Uses { flow: flow.unwrap(), is_woken: AtomicUsize::new(0) }))
+            let (flow, _theirs) = flow(&a, &listener).await;
+            Waker::from(Arc::new(Uses { flow, is_woken: AtomicUsize::new(0) }))
         };
         // A stream that goes from task to task, and a wait for the fate of a message that does.
         let first = own().await;

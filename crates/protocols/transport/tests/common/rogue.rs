@@ -5,7 +5,7 @@ use super::forge;
 use super::mac;
 use barewire_base::{Duration, Instant, Prng};
 use barewire_frame::{Frame, Pool};
-use barewire_host::{Host, HostConfig, Input, Route};
+use barewire_host::{Host, HostConfig, Input, Route, Template};
 use barewire_sim::Node;
 use barewire_wire::MacAddr;
 use barewire_wire::msg::{self, Header, Kind, flag, option};
@@ -334,10 +334,7 @@ impl Node for Rogue {
         let (local, remote, packet) = self.out.front()?;
         match self.host.route(now, *local, *remote) {
             Route::Ready(template) => {
-                let fits = frame.set_len(template.header_len() + packet.len());
-                assert!(fits, "a forged packet of {} bytes", packet.len());
-                frame.data_mut()[template.header_len()..].copy_from_slice(packet);
-                template.seal(frame.data_mut(), 0);
+                put(&template, &mut frame, packet);
                 self.out.pop_front();
                 Some(frame)
             }
@@ -352,4 +349,12 @@ impl Node for Rogue {
         let waiting = (!self.out.is_empty()).then(|| self.now + Duration::from_micros(100));
         [whim, waiting, self.host.poll_timeout()].into_iter().flatten().min()
     }
+}
+
+/// Puts a packet that is none of an endpoint's behind the headers of its way.
+pub fn put(template: &Template, frame: &mut Frame, packet: &[u8]) {
+    let fits = frame.set_len(template.header_len() + packet.len());
+    assert!(fits, "a forged packet of {} bytes", packet.len());
+    frame.data_mut()[template.header_len()..].copy_from_slice(packet);
+    template.seal(frame.data_mut(), 0);
 }

@@ -117,12 +117,11 @@ fn claim(found: &Interface) -> Result<Claim, String> {
         if let Some(holder) = Holder::of_xdp(found.index) {
             return Err(format!("another XDP program is attached to `{name}`: {holder}"));
         }
-        if let Some(who) = Claim::holder(found.index) {
-            return Err(format!("another switch, or another port of this one, already uses `{name}`: {who}"));
-        }
+        let who = Claim::holder(found.index);
         tries += 1;
-        if tries == CLAIM_TRIES {
-            return Err(format!("another switch, or another port of this one, already uses `{name}`"));
+        if who.is_some() || tries == CLAIM_TRIES {
+            let who = who.map(|who| format!(": {who}")).unwrap_or_default();
+            return Err(format!("another switch, or another port of this one, already uses `{name}`{who}"));
         }
         // Its holder is about to go, or is a child between its fork and its program.
         std::thread::sleep(std::time::Duration::from_millis(5));
