@@ -132,6 +132,7 @@ impl Demo {
             iperf: false,
             offloads: false,
             gso: false,
+            gro: false,
             idle: IdleStrategy::default(),
             idle_state: IdleState::Warm,
             options: String::new(),

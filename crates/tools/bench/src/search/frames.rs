@@ -97,7 +97,7 @@ pub fn search_live(
     tell: &mut dyn FnMut(&System, &TrialLine),
 ) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
     let program = Program::load(cell)?;
-    let wires = Wires::make(cell.offloads)?;
+    let wires = Wires::make(cell.offloads, cell.gro)?;
     let mut rows = Vec::new();
     for system in &cell.systems {
         match one_live(request, system, cell, &program, &wires, tell) {

@@ -24,6 +24,7 @@ use barewire_measure::{Contention, CoreTime};
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_switch::control::SwitchConfig;
 use barewire_switch::datapath::TargetConfig;
+use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
 use std::collections::BTreeMap;
@@ -127,6 +128,8 @@ pub struct LiveCell {
     pub source: Source,
     /// The hosts leave checksums and segmentation to their interfaces; our `packet` ports carry such frames whole then.
     pub offloads: bool,
+    /// The hosts poll, and programs in the kernel stand in the driver.
+    pub gro: bool,
     /// Which traffic.
     pub tests: Tests,
     /// Length of the TCP run; the others follow from it.
@@ -267,7 +270,11 @@ pub(crate) fn start<'a>(
                 pool: pool_config(cell.offloads),
                 ports,
                 control: SwitchConfig { engine: *engine, ..SwitchConfig::default() },
-                target: TargetConfig { pass_offloads: cell.offloads, ..TargetConfig::default() },
+                target: TargetConfig {
+                    pass_offloads: cell.offloads,
+                    hook: if cell.gro { HookChoice::Native } else { HookChoice::Auto },
+                    ..TargetConfig::default()
+                },
                 ..ServerConfig::default()
             };
             let prepared = program.prepared(*engine)?;
@@ -528,7 +535,7 @@ pub fn measure(
     told: Told<'_>,
 ) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
     let program = Program::load(cell)?;
-    let wires = Wires::make(cell.offloads)?;
+    let wires = Wires::make(cell.offloads, cell.gro)?;
     let (_awake, idle_state) = hold(cell.idle_state);
     let have_bmv2 = bmv2::Installed::find().is_some();
     let measured: Vec<&System> = cell.systems.iter().filter(|s| have_bmv2 || **s != System::Bmv2).collect();
@@ -573,6 +580,8 @@ fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) ->
     let in_kernel = matches!(system, System::Barewire { engine: EngineKind::Kernel, .. });
     if cell.offloads && in_kernel {
         notes.push("at tc: frames that are still to be cut pass whole".to_owned());
+    } else if cell.gro && (in_kernel || matches!(system, System::Redirect(_))) {
+        notes.push("XDP in the driver".to_owned());
     } else if cell.offloads && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {
         notes.push("gso=1: frames that are still to be cut pass whole".to_owned());
     }
@@ -591,6 +600,7 @@ fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) ->
         engine,
         size: 42 + load::PAYLOAD as u32,
         offloads: Some(cell.offloads),
+        gro: cell.gro.then_some(true),
         seconds: cell.seconds.as_secs_f64(),
         notes,
         command: command.to_owned(),

@@ -138,6 +138,8 @@ pub struct Request {
     pub offloads: bool,
     /// Rows with the hosts' offloads on, besides those with them off.
     pub gso: bool,
+    /// The hosts poll, and programs in the kernel stand in the driver.
+    pub gro: bool,
     /// What our engine does when nothing comes, between hosts.
     pub idle: IdleStrategy,
     /// Whether the cores are kept awake between hosts, where the machine can.
@@ -182,6 +184,11 @@ impl Request {
         }
         if self.gso && !in_kernel && !self.overs.contains(&Over::Packet) {
             return refuse("`--gso` and `--offloads off,on` go over packet, or with `--engine kernel`");
+        }
+        if self.gro && (self.offloads || self.gso || !in_kernel || !self.overs.contains(&Over::Xdp)) {
+            return refuse(
+                "`--gro` is for programs at XDP between hosts without offloads: `--engine kernel --over xdp`",
+            );
         }
         let is_kernels = |over: &Over| matches!(over, Over::Xdp | Over::TestRun);
         if in_kernel && !self.overs.iter().any(is_kernels) {
@@ -265,7 +272,11 @@ impl Request {
             for &engine in &self.engines {
                 // Programs in the kernel are at the interface, whatever user space's ports are.
                 if engine == EngineKind::Kernel && over == Over::Xdp {
-                    let floors: &[At] = if offloads { &[At::Tc, At::TcPeer] } else { &[At::Xdp] };
+                    let floors: &[At] = match (offloads, self.gro) {
+                        (true, _) => &[At::Tc, At::TcPeer],
+                        (false, true) => &[At::XdpNative],
+                        (false, false) => &[At::Xdp],
+                    };
                     systems.extend(floors.iter().map(|&at| System::Redirect(at)));
                     let over = if offloads { "tc" } else { "xdp" }.to_owned();
                     systems.push(System::Barewire { over, engine });
@@ -282,6 +293,7 @@ impl Request {
             systems: self.systems(offloads),
             source: source.clone(),
             offloads,
+            gro: self.gro,
             tests: self.tests(),
             seconds: self.seconds,
             idle: self.idle,
@@ -511,6 +523,7 @@ pub fn seed_requests(
         iperf: false,
         offloads: false,
         gso: false,
+        gro: false,
         idle: IdleStrategy::default(),
         idle_state: IdleState::Warm,
         options: String::new(),
@@ -543,6 +556,7 @@ mod tests {
             iperf: false,
             offloads: false,
             gso: false,
+            gro: false,
             idle: IdleStrategy::default(),
             idle_state: IdleState::Warm,
             options: String::new(),
@@ -570,6 +584,21 @@ mod tests {
         let names: Vec<(&str, &str)> = on.iter().map(|system| (system.name(), system.over())).collect();
         let floors = [("bare-redirect", "tc"), ("bare-redirect", "tc-peer")];
         assert_eq!(names, [("direct", "veth"), floors[0], floors[1], ("barewire", "tc")]);
+        // Where the hosts poll, the floor stands in the driver, too.
+        let gro = Request { gro: true, ..with(&[Over::Xdp]) };
+        assert!(gro.check().is_ok());
+        let systems = gro.systems(false);
+        assert!(
+            systems.iter().any(|system| matches!(system, System::Redirect(At::XdpNative))),
+            "{systems:?}"
+        );
+        for wrong in [
+            Request { offloads: true, ..gro.clone() },
+            Request { overs: vec![Over::Packet], ..gro.clone() },
+            Request { engines: vec![EngineKind::Native], ..gro.clone() },
+        ] {
+            assert!(wrong.check().unwrap_err().to_string().contains("`--gro`"));
+        }
     }
 
     #[test]

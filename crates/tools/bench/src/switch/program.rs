@@ -143,7 +143,9 @@ impl FromStr for Source {
         let is_source = text.ends_with(".p4");
         if !text.contains('/') && !text.ends_with(".json") && !is_source {
             let near = suggest(text, NAMES);
-            return Err(format!("`{text}` is no program here{near}, or a file of P4 source or JSON"));
+            return Err(format!(
+                "`{text}` is neither a program here nor a file of P4 source or JSON; {near}"
+            ));
         }
         let form = match is_source {
             true => Form::File,

@@ -12,6 +12,8 @@ use std::fmt;
 pub enum At {
     /// The generic hook of XDP.
     Xdp,
+    /// XDP in the driver.
+    XdpNative,
     /// Traffic control, and out of the other interface.
     Tc,
     /// Traffic control, and straight to the other end of that interface's wire.
@@ -21,7 +23,7 @@ pub enum At {
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            At::Xdp => "xdp",
+            At::Xdp | At::XdpNative => "xdp",
             At::Tc => "tc",
             At::TcPeer => "tc-peer",
         })
@@ -59,6 +61,7 @@ fn attach(at: At, from: u32, to: u32) -> Result<Link, BenchError> {
     let refused = |error: &dyn fmt::Display| BenchError::Plan(format!("a redirect at {at}: {error}"));
     let (kind, hook, call) = match at {
         At::Xdp => (Kind::Xdp, Hook::Xdp(XdpMode::Generic), helper::REDIRECT),
+        At::XdpNative => (Kind::Xdp, Hook::Xdp(XdpMode::Native), helper::REDIRECT),
         At::Tc => (Kind::Tc, Hook::TcIngress, helper::REDIRECT),
         At::TcPeer => (Kind::Tc, Hook::TcIngress, helper::REDIRECT_PEER),
     };

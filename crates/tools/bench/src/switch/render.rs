@@ -142,7 +142,7 @@ pub fn text_table(rows: &[SwitchRow]) -> String {
 /// Whether two rows did the same. What was recorded elsewhere had frames of about that size.
 fn is_same_work(ours: &Known<'_, SwitchRow>, other: &Known<'_, SwitchRow>) -> bool {
     let of = |row: &SwitchRow| match row.offloads {
-        Some(offloads) => (Some(offloads), None),
+        Some(offloads) => (Some((offloads, row.gro)), None),
         None => (None, Some((row.over.clone(), row.program.clone(), row.entries))),
     };
     match other.row.recorded {
@@ -166,6 +166,7 @@ pub fn ratios(rows: &[SwitchRow]) -> String {
             let point = match (ours.offloads, ours.entries) {
                 (None, Some(n)) => format!(", {n} entries"),
                 (Some(true), _) => ", offloads on".to_owned(),
+                _ if ours.gro == Some(true) => ", hosts poll".to_owned(),
                 _ => String::new(),
             };
             let mut say = |what: &str, ours_runs: &[f64], runs: &[f64], better: Better| {

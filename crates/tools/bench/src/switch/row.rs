@@ -131,6 +131,9 @@ pub struct SwitchRow {
     pub flows: Option<u32>,
     /// Segmentation and checksums were left to the interfaces of the hosts.
     pub offloads: Option<bool>,
+    /// The hosts poll (NAPI with GRO), so that programs may stand in the driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gro: Option<bool>,
     /// State of the cores, between hosts: alone with its packets, a switch never waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_state: Option<IdleState>,

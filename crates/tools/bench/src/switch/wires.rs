@@ -11,7 +11,7 @@
 use super::program::RouterWords;
 use super::setup::{Call, Match, Step, ip, mac, value};
 use crate::error::BenchError;
-use barewire_lab::Namespace;
+use barewire_lab::{Namespace, Offloads};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -98,11 +98,11 @@ pub struct Wires {
 }
 
 impl Wires {
-    /// Makes them.
+    /// Makes them. Without offloads, the hosts may still put what they receive together (GRO), for which their ends poll.
     ///
     /// # Errors
     /// [`BenchError`]: this needs root, and the `ip` program.
-    pub fn make(offloads: bool) -> Result<Wires, BenchError> {
+    pub fn make(offloads: bool, gro: bool) -> Result<Wires, BenchError> {
         let wires = Wires {
             hosts: [Namespace::anonymous()?, Namespace::anonymous()?],
             switch: Namespace::anonymous()?,
@@ -127,7 +127,7 @@ impl Wires {
         run_ip(h1, &["link", "add", "d0", "type", "veth", "peer", "name", "d0", "netns", &path_of(h2)])?;
         if !offloads {
             for (ns, name) in [(h1, "eth0"), (h2, "eth0"), (h1, "d0"), (h2, "d0")] {
-                ns.set_offloads(name, false)?;
+                ns.set_each_offload(name, &Offloads { gro, ..Offloads::all(false) })?;
             }
         }
         for way in [Way::P4, Way::SameNetwork, Way::KernelRouter, Way::Direct] {

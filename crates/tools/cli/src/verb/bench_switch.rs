@@ -79,6 +79,9 @@ pub struct Args {
     /// Offloads of the hosts (off in bmv2's own benchmark): on, off, or both with a comma
     #[arg(long, value_enum, value_delimiter = ',', default_value = "off")]
     offloads: Vec<Switched>,
+    /// GRO at the hosts, which then poll: with --engine kernel --over xdp, programs stand in the driver
+    #[arg(long)]
+    gro: bool,
     /// Rows with offloads on, too: unsegmented frames pass our packet: ports whole
     #[arg(long)]
     gso: bool,
@@ -149,6 +152,7 @@ impl Args {
             offloads: !self.offloads.contains(&Switched::Off),
             gso: self.gso
                 || (self.offloads.contains(&Switched::Off) && self.offloads.contains(&Switched::On)),
+            gro: self.gro,
             idle: self.idle,
             idle_state: self.idle_state.into(),
             options: self.options.clone(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 46] = [
+const KEYS: [&str; 47] = [
     "system",
     "engine",
     "mode",
@@ -47,6 +47,7 @@ const KEYS: [&str; 46] = [
     "flows",
     "offloads",
     "gso",
+    "gro",
     "gap_us",
     "keep_warm",
     "idle_state",
@@ -189,6 +190,7 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("offloads", _) => "offloads off".to_owned(),
         ("keep_warm", "true") => "kept warm".to_owned(),
         ("keep_warm", _) => "not kept warm".to_owned(),
+        ("gro", _) => "hosts poll".to_owned(),
         ("verified" | "simulated" | "gso", _) => field.to_owned(),
         (
             "idle_state" | "waits" | "points" | "program" | "what" | "workload" | "message" | "arrivals"

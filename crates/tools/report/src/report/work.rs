@@ -11,7 +11,7 @@ pub const SLEEPS_BELOW: f64 = 1.0;
 
 /// Settings that two rows must share for one to be a baseline of the other, where both have them: a baseline has no program, or no engine
 /// settings, of ours.
-const WORKLOAD: [&str; 27] = [
+const WORKLOAD: [&str; 28] = [
     "program",
     "message",
     "what",
@@ -37,6 +37,7 @@ const WORKLOAD: [&str; 27] = [
     "entries",
     "masks",
     "offloads",
+    "gro",
     "gap_us",
     // A core that sleeps takes tens of microseconds to wake: who is measured so is compared with who is.
     "idle_state",

@@ -9,6 +9,7 @@ fn cell(systems: Vec<System>) -> LiveCell {
         systems,
         source: "simple_router".parse().unwrap(),
         offloads: false,
+        gro: false,
         tests: Tests::ALL,
         seconds: Duration::from_millis(600),
         idle: IdleStrategy::default(),

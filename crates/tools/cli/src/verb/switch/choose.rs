@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use std::sync::Arc;
 
 /// Which engine is wanted.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Wanted {
     /// The kernel where program and interfaces allow it, else machine code; says which and why
     Auto,

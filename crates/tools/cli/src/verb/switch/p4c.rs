@@ -5,6 +5,7 @@ use super::compile::{Job, compile};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_p4_source::MacroOption;
+use barewire_text::{Quote, hint, nearest};
 use std::path::PathBuf;
 
 /// Which program the name stands for.
@@ -136,7 +137,7 @@ pub fn parse(form: Form, words: Vec<String>) -> Result<Action, String> {
             // Which messages are warnings and which errors is not for the caller to say; externs are always written.
             "--emit-externs" | "--Wwarn" | "--Werror" | "-g" | "-c" => {}
             other if other.starts_with('-') && other.len() > 1 => {
-                let near = barewire_text::suggest(other, OPTIONS);
+                let near = hint("; ", nearest(other, OPTIONS.iter().copied()), Quote::Back);
                 return Err(format!("unknown option {other}{near}"));
             }
             _ if program.is_none() => program = Some(word.into()),

@@ -2,8 +2,10 @@
 //! under. A script that starts one of them changes only the program's name.
 //!
 //! Every option of theirs is either done or refused by its name with the reason; nothing is silently ignored but what
-//! only tunes their logging.
+//! only tunes their logging. What they lack, the engine, is chosen behind `--` or by the environment, which scripts such as
+//! p4lang's `p4_mininet.py` leave alone.
 
+use super::choose::{Choice, Wanted};
 use super::serve::{Plan, base, serve};
 use super::{load, prepare};
 use crate::console::Console;
@@ -12,11 +14,11 @@ use anyhow::Context as _;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::pre::PreLimits;
-use barewire_switch::prepared::EngineKind;
 use barewire_switch_control::p4info;
 use barewire_switch_control::p4runtime::message::ForwardingPipelineConfig;
 use barewire_switch_control::p4runtime::{GrpcOptions, Tls};
-use barewire_text::suggest;
+use barewire_text::{Quote, hint, nearest, suggest};
+use clap::ValueEnum as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,9 @@ pub enum Target {
 /// The version of the JSON format that is read.
 const JSON_VERSION: &str = "2.24";
 
+/// The engine of a switch that was started by bmv2's name and without `--engine`.
+const ENGINE_VARIABLE: &str = "BAREWIRE_ENGINE";
+
 /// What the words said.
 #[derive(Debug)]
 pub struct Parsed {
@@ -49,6 +54,7 @@ pub struct Parsed {
     enable_swap: bool,
     drop_port: u32,
     priorities: usize,
+    engine: Option<Wanted>,
     replication: PreLimits,
     grpc: SocketAddr,
     cpu_port: Option<u32>,
@@ -115,6 +121,7 @@ const TARGET_OPTIONS: &[&str] = &[
     "--enable-swap",
     "--disable-swap",
     "--drop-port",
+    "--engine",
     "--priority-queues",
     "--max-mc-groups",
     "--max-l1-entries",
@@ -147,6 +154,7 @@ pub fn parse(target: Target, words: Vec<String>) -> Result<Action, String> {
         enable_swap: target == Target::Grpc,
         drop_port: 511,
         priorities: 1,
+        engine: None,
         replication: PreLimits::default(),
         grpc: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 9559)),
         cpu_port: None,
@@ -184,9 +192,11 @@ fn common_option(
     match name {
         "-h" | "--help" => {
             return Ok(Some(format!(
-                "options: {}\nbehind --: {}\n`barewire switch run --help` has the native form",
+                "options: {}\nbehind --: {}\n--engine is barewire's own: {}; without it {ENGINE_VARIABLE} says it\n\
+                 `barewire switch run --help` has the native form",
                 OPTIONS.join(" "),
-                TARGET_OPTIONS.join(" ")
+                TARGET_OPTIONS.join(" "),
+                engines().join(", ")
             )));
         }
         "-v" | "--version" => return Ok(Some(env!("CARGO_PKG_VERSION").to_owned())),
@@ -222,7 +232,7 @@ fn common_option(
             return refuse("there is no debugger; `barewire switch trace` shows every step of a packet");
         }
         other if other.starts_with('-') => {
-            let near = suggest(other, OPTIONS);
+            let near = near(other, OPTIONS);
             let place = if TARGET_OPTIONS.contains(&other) { " (it goes behind --)" } else { "" };
             return Err(format!("unknown option {other}{place}{near}"));
         }
@@ -251,6 +261,7 @@ fn target_option(
         "--enable-swap" => parsed.enable_swap = true,
         "--disable-swap" => parsed.enable_swap = false,
         "--drop-port" => parsed.drop_port = words.number(name, inline)?,
+        "--engine" => parsed.engine = Some(engine(name, &words.value(name, inline)?)?),
         "--priority-queues" => {
             parsed.priorities = words.number(name, inline)?;
             if !(1..=256).contains(&parsed.priorities) {
@@ -276,9 +287,30 @@ fn target_option(
                 "{name} is not supported: packets come over ports; use -i N@unix:MINE.sock,THEIRS.sock"
             ));
         }
-        other => return Err(format!("unknown option {other} behind --{}", suggest(other, TARGET_OPTIONS))),
+        other => return Err(format!("unknown option {other} behind --{}", near(other, TARGET_OPTIONS))),
     }
     Ok(())
+}
+
+/// What was meant, perhaps; the list of all is in `--help`.
+fn near(option: &str, known: &[&str]) -> String {
+    hint("; ", nearest(option, known.iter().copied()), Quote::Back)
+}
+
+fn engines() -> Vec<String> {
+    Wanted::value_variants()
+        .iter()
+        .filter_map(Wanted::to_possible_value)
+        .map(|v| v.get_name().to_owned())
+        .collect()
+}
+
+fn engine(from: &str, name: &str) -> Result<Wanted, String> {
+    Wanted::from_str(name, false).map_err(|_| {
+        let known = engines();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        format!("{from}: there is no engine '{name}'; {}", suggest(name, &known))
+    })
 }
 
 /// The pipeline configuration of a program whose P4Info stands in a file.
@@ -308,12 +340,16 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
         }
         Action::Run(parsed) => *parsed,
     };
-    let prepared = match &parsed.program {
-        Some(path) => {
-            Some(prepare(&load(path, &barewire_p4_source::Options::default(), console)?, EngineKind::Native)?)
-        }
-        None => None,
+    let wanted = match (parsed.engine, std::env::var(ENGINE_VARIABLE)) {
+        (Some(wanted), _) => wanted,
+        (None, Ok(name)) => engine(ENGINE_VARIABLE, &name).map_err(|e| Failure::new(Code::Usage, e))?,
+        (None, Err(_)) => Wanted::Native,
     };
+    let options = barewire_p4_source::Options::default();
+    let program = parsed.program.as_ref().map(|path| load(path, &options, console)).transpose()?;
+    let choice = Choice { ports: &parsed.interfaces, engines: 1, drop_port: parsed.drop_port };
+    let engine = choice.engine(wanted, program.as_ref(), console);
+    let prepared = program.map(|program| prepare(&program, engine)).transpose()?;
     let config = TargetConfig {
         drop_port: parsed.drop_port,
         cpu_port: parsed.cpu_port,
@@ -330,6 +366,7 @@ pub fn run(target: Target, words: Vec<String>, console: &Console) -> anyhow::Res
     };
     server.capture = parsed.pcap;
     server.control.enable_swap = parsed.enable_swap;
+    server.control.engine = engine;
     let grpc_options = GrpcOptions {
         device_id: parsed.device_id,
         tls: parsed.tls.then_some(parsed.tls_files),
@@ -403,13 +440,14 @@ mod tests {
             ("p.json --packet-in ipc:///x", "--packet-in is not supported"),
             ("p.json -- --load-modules x.so", "plug-in"),
             ("p.json -- --cpu-port 3", "simple_switch_grpc"),
-            ("p.json --thrift-prot 3", "--thrift-port"),
+            ("p.json --thrift-prot 3", "unknown option --thrift-prot; did you mean `--thrift-port`?"),
             ("p.json --drop-port 3", "behind --"),
             ("p.json -i eth0", "NUMBER@URI"),
             ("p.json q.json", "the program is already given"),
             ("", "no program"),
             ("p.json --thrift-port", "needs a value"),
             ("p.json -- --priority-queues 0", "from 1 to 256"),
+            ("p.json -- --engine kernal", "no engine 'kernal'; did you mean `kernel`?"),
         ] {
             let error = parse(Target::Simple, words(text)).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
