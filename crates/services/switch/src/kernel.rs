@@ -42,7 +42,7 @@ pub enum KernelError {
     #[error("{0}")]
     Refused(#[from] Refusal),
     /// The kernel gave no map.
-    #[error("bpf(BPF_MAP_CREATE) for '{name}': {source}")]
+    #[error("bpf(BPF_MAP_CREATE) for '{name}': {source}{}", needs(source))]
     Map {
         /// Which.
         name: String,
@@ -50,7 +50,7 @@ pub enum KernelError {
         source: io::Error,
     },
     /// The kernel did not take the program.
-    #[error("bpf(BPF_PROG_LOAD): {0}")]
+    #[error("bpf(BPF_PROG_LOAD): {0}{needs}", needs = needs(&.0.error))]
     Load(LoadError),
     /// A map did not take what a control plane wrote.
     #[error("bpf(BPF_MAP_UPDATE_ELEM) in '{name}': {source}")]
@@ -62,6 +62,18 @@ pub enum KernelError {
     },
 }
 
+/// What a system call that was refused asks for, to be put behind its error.
+fn needs(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(EPERM) => "; programs in the kernel need root, or CAP_BPF and CAP_NET_ADMIN",
+        Some(ENOSYS) => "; this kernel has no BPF",
+        _ => "",
+    }
+}
+
+const EPERM: i32 = 1;
+const ENOSYS: i32 = 38;
+
 impl KernelError {
     /// Whether it is for want of rights, or a kernel without BPF.
     pub fn is_unavailable(&self) -> bool {
@@ -70,8 +82,7 @@ impl KernelError {
             KernelError::Load(error) => &error.error,
             KernelError::Refused(_) => return false,
         };
-        // EPERM and ENOSYS.
-        matches!(error.raw_os_error(), Some(1 | 38))
+        matches!(error.raw_os_error(), Some(EPERM | ENOSYS))
     }
 
     /// Whether the verifier refused it, which the compiler ought to have known.

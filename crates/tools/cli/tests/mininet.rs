@@ -2,7 +2,7 @@
 
 use barewire_lab::{Namespace, is_root_capable};
 use barewire_testing::{Needs, have, program};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Debian packages Mininet for its own Python, which need not be the first one in the path.
@@ -15,9 +15,28 @@ fn python_of_mininet() -> Result<&'static str, String> {
     found.ok_or_else(|| "no python3 here imports mininet (Debian package mininet)".to_owned())
 }
 
-/// Streams, a link down and up, the switch stopped and started, in a network namespace of the test's own.
+/// Streams, pings, a link down and up, the switch stopped and started, in a network namespace of the test's own.
 #[test]
 fn a_program_in_the_kernel_between_hosts_of_mininet() {
+    between_hosts_of_mininet(None);
+}
+
+/// The same by p4lang's own classes, which start the switch as they start bmv2, under the name of its program.
+#[test]
+fn a_program_in_the_kernel_under_the_name_of_bmv2() {
+    let given =
+        std::env::var_os(P4LANG).map(PathBuf::from).filter(|folder| folder.join("p4_mininet.py").is_file());
+    match given {
+        Some(folder) => between_hosts_of_mininet(Some(&folder)),
+        None => println!(
+            "SKIPPED: {P4LANG} names no folder with p4lang's p4_mininet.py (bmv2's source has it in mininet/)"
+        ),
+    }
+}
+
+const P4LANG: &str = "BAREWIRE_P4_MININET";
+
+fn between_hosts_of_mininet(p4lang: Option<&Path>) {
     let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     let Some(_) = have(Needs::Peers, program("mnexec")) else { return };
     let Some(python) = have(Needs::Peers, python_of_mininet()) else { return };
@@ -33,6 +52,8 @@ fn a_program_in_the_kernel_between_hosts_of_mininet() {
         .arg(env!("CARGO_BIN_EXE_barewire"))
         .arg(root.join("programs/simple_router.p4"))
         .arg(folder.path())
+        .args(p4lang)
+        .env("BAREWIRE_ENGINE", "kernel")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -5,6 +5,7 @@
 mod common;
 mod lost_interfaces;
 mod rounds;
+mod under_load;
 
 use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_switch::control::{

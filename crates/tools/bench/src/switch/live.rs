@@ -81,7 +81,7 @@ impl System {
 
     pub(crate) fn over(&self) -> &str {
         match self {
-            System::Redirect(At::Xdp) => "xdp",
+            System::Redirect(At::Xdp | At::XdpNative) => "xdp",
             System::Redirect(At::Tc) => "tc",
             System::Redirect(At::TcPeer) => "tc-peer",
             System::BareLoop { over } | System::Barewire { over, .. } => over,
