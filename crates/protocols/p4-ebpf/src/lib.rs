@@ -29,6 +29,7 @@ mod meter;
 pub mod mirror;
 mod output;
 mod parser;
+mod pieces;
 mod pipeline;
 mod recirculate;
 mod stmt;

@@ -31,6 +31,7 @@
 //! Otherwise a packet that looks for one while it is set anew may even find none. Programs need not take it: of a word only one half
 //! changes.
 
+use crate::pieces::{ConstPiece, constants};
 use barewire_ebpf::{MapKind, MapSpec};
 use barewire_p4::ir::{
     MatchKind, Program, Table, TableActions, TableKind, TransitionMatch, ValueSet, ValueSetId,
@@ -245,9 +246,16 @@ pub struct TableShape {
     pub groups: Option<usize>,
     /// Lpm: which key field is the prefix.
     pub prefix: Option<usize>,
+    /// Entries that are compared in code; then `entries` is an array of their words.
+    pub consts: Vec<ConstPiece>,
 }
 
 impl TableShape {
+    /// Whether its entries are compared in code.
+    pub fn is_const(&self) -> bool {
+        !self.consts.is_empty()
+    }
+
     /// The order in which key fields stand in the key: the prefix is last.
     pub fn order(&self) -> Vec<usize> {
         let fields = self.key.slots.len();
@@ -670,9 +678,12 @@ fn table_shape(
         members: profile.map(|(members, _)| members),
         groups: profile.and_then(|(_, groups)| groups),
         prefix: None,
+        consts: constants(table, &key),
         key,
     };
-    if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
+    if shape.is_const() {
+        shape.entries = Some(spec(add, "", MapKind::Array, 4, 8, table.entries.len() as u32));
+    } else if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
         match table.kind {
             TableKind::Exact => {
                 shape.entries = Some(add(owned_map(&name(""), shape.key.bytes, 8, entries)));

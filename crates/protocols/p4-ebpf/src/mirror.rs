@@ -10,13 +10,13 @@ mod profiles;
 mod slots;
 
 use crate::maps::{GROUP, MEMBER, Shape, config, fixed, meter, recirculate};
+use crate::pieces::ones;
 use barewire_ebpf::MapKind;
 use barewire_p4::ir::{ActionCall, CounterId, MatchKind, MeterId, Program, RegisterId, TableId, ValueSetId};
 use barewire_p4::key::arg_words;
 use barewire_p4_state::TableAction;
 use entries::TableMirror;
 use num_bigint::BigUint;
-use num_traits::One;
 use profiles::ProfileMirror;
 use slots::Slots;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,35 +97,6 @@ pub struct Mirror {
 
 fn word32(value: u32) -> Vec<u8> {
     value.to_ne_bytes().to_vec()
-}
-
-fn be_bytes(value: &BigUint, bytes: u32) -> Vec<u8> {
-    let digits = value.to_bytes_be();
-    let bytes = bytes as usize;
-    let mut out = vec![0; bytes];
-    let take = digits.len().min(bytes);
-    out[bytes - take..].copy_from_slice(&digits[digits.len() - take..]);
-    out
-}
-
-fn ones(width: u32) -> BigUint {
-    (BigUint::one() << width) - 1_u8
-}
-
-/// A range as values under masks.
-fn prefixes(low: &BigUint, high: &BigUint, width: u32) -> Vec<(BigUint, BigUint)> {
-    let mut out = Vec::new();
-    let mut at = low.clone();
-    while at <= *high {
-        // The largest block that begins here and does not go beyond.
-        let mut bits = at.trailing_zeros().map_or(width, |zeros| (zeros as u32).min(width));
-        while bits > 0 && &at + ones(bits) > *high {
-            bits -= 1;
-        }
-        out.push((at.clone(), ones(width) ^ ones(bits)));
-        at += BigUint::one() << bits;
-    }
-    out
 }
 
 impl Mirror {
@@ -455,22 +426,5 @@ impl Mirror {
     /// How a table's key fields match, for those who look at entries.
     pub fn kinds(&self, table: TableId) -> Vec<MatchKind> {
         self.program.tables[table.at()].key.iter().map(|field| field.kind).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_prefixes_that_cover_each_value_once() {
-        for (low, high) in [(0_u32, 0), (0, 255), (1, 254), (3, 17), (255, 255), (128, 200)] {
-            let pieces = prefixes(&low.into(), &high.into(), 8);
-            for value in 0..256_u32 {
-                let hits = pieces.iter().filter(|(v, m)| BigUint::from(value) & m == *v).count();
-                assert_eq!(hits, usize::from((low..=high).contains(&value)), "{value} in {low}..={high}");
-            }
-        }
-        assert!(!prefixes(&BigUint::ZERO, &BigUint::ZERO, 1).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use crate::Reason;
 use crate::fields::Found;
 use crate::r#gen::{Gen, Made, RECORD, VECTOR};
-use crate::maps::{GROUP, GROUP_LEN, MAX_KEY, MAX_MASKS, fixed, mask};
+use crate::maps::{GROUP, GROUP_LEN, MAX_KEY, MAX_MASKS, TableShape, fixed, mask};
 use crate::pipeline::{DISPATCH, NO_ACTION};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
 use barewire_p4::ir::{
@@ -58,7 +58,7 @@ impl Gen<'_> {
         let ir = &self.program.tables[table.at()];
         let shape = self.shape.tables[table.at()].clone();
         let mut at = self.shape.key_at as i16;
-        if ir.kind == TableKind::Lpm {
+        if ir.kind == TableKind::Lpm && !shape.is_const() {
             self.asm.store_imm(Size::W, VECTOR, at, 8 * shape.key.bytes as i32);
             at += 4;
         }
@@ -132,6 +132,10 @@ impl Gen<'_> {
         };
         self.key(table)?;
         let bytes = shape.key.bytes;
+        if shape.is_const() {
+            self.find_const(&shape, entries, miss);
+            return Ok(());
+        }
         if kind == TableKind::Exact {
             self.lookup_own(entries, key_at, bytes, &[Reg::R1], miss);
             self.record(shape.records, miss);
@@ -186,6 +190,50 @@ impl Gen<'_> {
         self.asm.load(Size::D, Reg::R1, VECTOR, word_at);
         self.record(shape.records, miss);
         Ok(())
+    }
+
+    /// The same where the entries stand in code: one comparison after the other, in the order in which they win.
+    fn find_const(&mut self, shape: &TableShape, entries: usize, miss: Label) {
+        let (key_at, bytes) = (self.shape.key_at, shape.key.bytes);
+        let chunks = bytes.div_ceil(8);
+        for byte in bytes..8 * chunks {
+            self.asm.store_imm(Size::B, VECTOR, (key_at + byte) as i16, 0);
+        }
+        let word = |bytes: &[u8], chunk: u32| {
+            let mut word = [0; 8];
+            for (to, from) in word.iter_mut().zip(&bytes[8 * chunk as usize..]) {
+                *to = *from;
+            }
+            u64::from_ne_bytes(word)
+        };
+        let found = self.asm.label();
+        for piece in &shape.consts {
+            let next = self.asm.label();
+            for chunk in 0..chunks {
+                let (value, mask) = (word(&piece.value, chunk), word(&piece.mask, chunk));
+                if mask == 0 {
+                    continue;
+                }
+                self.asm.load(Size::D, Reg::R2, VECTOR, (key_at + 8 * chunk) as i16);
+                if mask != u64::MAX {
+                    self.asm.constant(Reg::R3, mask);
+                    self.asm.alu(Alu::And, Reg::R2, Reg::R3);
+                }
+                self.asm.constant(Reg::R3, value);
+                self.asm.jump_if(Bits::B64, Cond::Ne, Reg::R2, Reg::R3, next);
+            }
+            self.asm.mov_imm(Reg::R1, piece.entry as i32);
+            self.asm.jump(found);
+            self.asm.place(next);
+        }
+        self.asm.jump(miss);
+        self.asm.place(found);
+        self.lookup_index(entries, Reg::R1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
+        self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
+        // The mirror has not written it yet.
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, miss);
+        self.record(shape.records, miss);
     }
 
     /// `r1` is a word: of records with arguments the place, which becomes the record's first word, with its address in r8; or on to

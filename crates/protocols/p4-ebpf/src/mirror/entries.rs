@@ -3,16 +3,14 @@
 //! An entry for which the maps have no room is left out, and while one is, every packet goes to user space, which has all. It comes in
 //! when others go.
 
-use super::{Kept, MapOp, Mirror, MirrorError, be_bytes, ones, prefixes, word32};
+use super::{Kept, MapOp, Mirror, MirrorError, word32};
 use crate::maps::{MAX_MASKS, TableShape, mask, mask_bytes, owned};
-use barewire_p4::ir::{TableId, TableKind};
+use crate::pieces::{be_bytes, masked, pieces};
+use barewire_p4::ir::{InitialEntry, TableId, TableKind};
 use barewire_p4::key::MatchParam;
 use barewire_p4_state::TableAction;
 use num_bigint::BigUint;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The most elements that ranges of one entry are made into.
-const MAX_PIECES: usize = 1024;
 
 /// What is known of an entry that is in the maps.
 struct EntryKeys {
@@ -91,42 +89,7 @@ fn best(map: usize, key: &[u8], sharing: &BTreeSet<(u64, u64)>) -> MapOp {
     MapOp { map, key: key.to_vec(), value: Some(owned(key, &[rank, word])) }
 }
 
-/// A whole key and the bits of it that count.
-type Piece = (Vec<u8>, Vec<u8>);
-
 impl Mirror {
-    /// The values and masks of a ternary key, each a whole key.
-    fn pieces(&self, table: usize, key: &[MatchParam]) -> Option<Vec<Piece>> {
-        let shape = &self.shape.tables[table];
-        let mut all: Vec<Piece> = vec![(Vec::new(), Vec::new())];
-        for (param, slot) in key.iter().zip(&shape.key.slots) {
-            let full = ones(slot.width);
-            let options = match param {
-                MatchParam::Exact(value) => vec![(value.clone(), full)],
-                MatchParam::Valid(valid) => vec![(BigUint::from(u8::from(*valid)), full)],
-                MatchParam::Lpm { value, prefix_len } => {
-                    vec![(value.clone(), ones(*prefix_len) << (slot.width - prefix_len))]
-                }
-                MatchParam::Ternary { value, mask } => vec![(value & mask, mask.clone())],
-                MatchParam::Range { low, high } => prefixes(low, high, slot.width),
-            };
-            if all.len() * options.len() > MAX_PIECES {
-                return None;
-            }
-            let mut next = Vec::with_capacity(all.len() * options.len());
-            for (value, mask) in &all {
-                for (v, m) in &options {
-                    let (mut value, mut mask) = (value.clone(), mask.clone());
-                    value.extend(be_bytes(v, slot.bytes));
-                    mask.extend(be_bytes(m, slot.bytes));
-                    next.push((value, mask));
-                }
-            }
-            all = next;
-        }
-        Some(all)
-    }
-
     /// An exact or lpm key, and the bits of the prefix.
     fn plain_key(&self, table: usize, key: &[MatchParam]) -> (Vec<u8>, u32) {
         let shape = &self.shape.tables[table];
@@ -154,25 +117,25 @@ impl Mirror {
         (out, prefix)
     }
 
+    /// Which of the program's entries it is that is to be put into a table whose entries stand in code.
+    fn place_of_const(&self, table: usize, entry: &LeftOut) -> Option<u32> {
+        let ir = &self.program.tables[table];
+        let taken = |place: u32| self.tables[table].entries.values().any(|own| own.keys == [word32(place)]);
+        let is_it = |(at, initial): &(usize, &InitialEntry)| {
+            let same = initial.priority == entry.priority && masked(ir, &initial.key) == entry.key;
+            same && !taken(*at as u32)
+        };
+        ir.entries.iter().enumerate().find(is_it).map(|(at, _)| at as u32)
+    }
+
     /// What finds an exact or lpm entry's record. Tries have no need to say whose it is: what goes stays until nobody looks at it.
     fn found_by(&self, table: usize, map: usize, key: Vec<u8>, word: u64) -> MapOp {
         let value = match self.program.tables[table].kind {
+            _ if self.shape.tables[table].is_const() => word.to_ne_bytes().to_vec(),
             TableKind::Lpm => word.to_ne_bytes().to_vec(),
             _ => owned(&key, &[word]),
         };
         MapOp { map, key, value: Some(value) }
-    }
-
-    /// A masked key field sees only the mask's bits, so its entries keep only them too.
-    fn masked(&self, table: TableId, key: &[MatchParam]) -> Vec<MatchParam> {
-        let fields = &self.program.tables[table.at()].key;
-        key.iter()
-            .zip(fields)
-            .map(|(param, field)| match (param, &field.mask) {
-                (MatchParam::Exact(value), Some(mask)) => MatchParam::Exact(value & mask),
-                (param, _) => param.clone(),
-            })
-            .collect()
     }
 
     /// The numbers of entries that the arrays beside a table have places for.
@@ -216,7 +179,8 @@ impl Mirror {
                 out.push(self.meter_op(meter, handle + 1, None));
             }
         }
-        let entry = LeftOut { key: self.masked(table, key), priority, action: action.clone() };
+        let entry =
+            LeftOut { key: masked(&self.program.tables[table.at()], key), priority, action: action.clone() };
         // Those that wait are not overtaken.
         let placed = self.tables[table.at()].left_out.is_empty() && self.place(table, handle, &entry, out);
         if placed {
@@ -239,7 +203,13 @@ impl Mirror {
         let record = self.record(shape.record_words, Some(&entry.action), handle + 1);
         let rank = u64::from(entry.priority) << 32 | u64::from(handle);
         let Some(masks) = shape.masks else {
-            let (key, prefix) = self.plain_key(at, &entry.key);
+            let (key, prefix) = match shape.is_const() {
+                true => match self.place_of_const(at, entry) {
+                    Some(place) => (word32(place), 0),
+                    None => return false,
+                },
+                false => self.plain_key(at, &entry.key),
+            };
             if self.tables[at].entries.len() >= room {
                 return false;
             }
@@ -248,7 +218,7 @@ impl Mirror {
             self.tables[at].entries.insert(handle, EntryKeys { keys: vec![key], rank, kept, prefix });
             return true;
         };
-        let Some(pieces) = self.pieces(at, &entry.key) else { return false };
+        let Some(pieces) = pieces(&shape.key, &entry.key) else { return false };
         let own = &self.tables[at];
         let fresh: BTreeSet<&Vec<u8>> =
             pieces.iter().map(|(_, mask)| mask).filter(|mask| own.mask(mask).is_none()).collect();
@@ -370,7 +340,8 @@ impl Mirror {
         let EntryKeys { keys, rank, kept, .. } = entry;
         for key in keys {
             let Some(masks) = shape.masks else {
-                out.push(MapOp { map, key, value: None });
+                let nothing = shape.is_const().then(|| vec![0; 8]);
+                out.push(MapOp { map, key, value: nothing });
                 continue;
             };
             if let Some(sharing) = own.shared.get_mut(&key) {

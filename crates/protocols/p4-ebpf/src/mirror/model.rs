@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::maps::{GROUP_LEN, MAX_MASKS, OWNER, mask};
+use crate::pieces::{be_bytes, ones};
 use barewire_base::Prng;
 use barewire_p4::ir::{
     Action, ActionId, ActionProfile, FieldRef, HashAlgorithm, HeaderId, HeaderRef, KeyField, KeySource,
