@@ -7,6 +7,7 @@ mod differential;
 mod meters;
 mod packet_tells;
 mod psa;
+mod random;
 mod rounds;
 mod sets;
 mod to_controller;
