@@ -27,6 +27,8 @@ pub use reader::CountersReader;
 pub use writer::{CounterSlot, CountersPage, page_of_draft};
 
 use crate::PageError;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Most counters that a page may have.
@@ -77,7 +79,7 @@ const RUN_DIRECTORY: &str = "/run/barewire";
 const SHARED_DIRECTORY: &str = "/dev/shm";
 
 /// Where a page `name` is created by default: `barewire-NAME.counters` in the first of `$XDG_RUNTIME_DIR`, `/run/barewire`
-/// and `/dev/shm` that is a directory. [`CountersReader::find`] looks in all three.
+/// and `/dev/shm` that this process may put a file into. [`CountersReader::find`] looks in all three.
 ///
 /// # Errors
 /// [`PageError::BadName`].
@@ -85,10 +87,16 @@ pub fn counters_path(name: &str) -> Result<PathBuf, PageError> {
     let file = file_name(name)?;
     let usable = |dir: &PathBuf| {
         // `create_dir`, not `create_dir_all`: a machine without /run gets none from us.
-        dir.is_dir() || (dir == Path::new(RUN_DIRECTORY) && std::fs::create_dir(dir).is_ok())
+        let is_there = dir.is_dir() || (dir == Path::new(RUN_DIRECTORY) && std::fs::create_dir(dir).is_ok());
+        is_there && takes_files(dir)
     };
     let dir = counters_folders().find(usable).unwrap_or_else(std::env::temp_dir);
     Ok(dir.join(file))
+}
+
+/// Tried with a file that has no name and goes when it is closed.
+fn takes_files(dir: &Path) -> bool {
+    OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(dir).is_ok()
 }
 
 /// Names of the pages where [`counters_path`] may have put them, sorted; dead ones included.
