@@ -248,12 +248,19 @@ pub struct TableShape {
     pub prefix: Option<usize>,
     /// Entries that are compared in code; then `entries` is an array of their words.
     pub consts: Vec<ConstPiece>,
+    /// Exact: the key is so short that it is the place in `entries`, an array of words.
+    pub indexed: bool,
 }
 
 impl TableShape {
     /// Whether its entries are compared in code.
     pub fn is_const(&self) -> bool {
         !self.consts.is_empty()
+    }
+
+    /// Whether `entries` is an array of words, 0 where there is no entry.
+    pub fn is_array(&self) -> bool {
+        self.is_const() || self.indexed
     }
 
     /// The order in which key fields stand in the key: the prefix is last.
@@ -649,6 +656,15 @@ fn set_shape(
     shape
 }
 
+/// Keys of so many bits are places in an array, whatever the table's size: 32 KiB at most.
+const INDEX_BITS: u32 = 12;
+
+/// Whether a table's key, such as a port, may be a place in an array: a look-up there takes a few instructions and no call.
+fn is_index(table: &Table) -> bool {
+    let [field] = &table.key[..] else { return false };
+    table.kind == TableKind::Exact && field.width <= INDEX_BITS
+}
+
 fn entries_of(max_size: u32) -> u32 {
     max_size.clamp(1, MAX_ENTRIES)
 }
@@ -679,10 +695,13 @@ fn table_shape(
         groups: profile.and_then(|(_, groups)| groups),
         prefix: None,
         consts: constants(table, &key),
+        indexed: is_index(table),
         key,
     };
     if shape.is_const() {
         shape.entries = Some(spec(add, "", MapKind::Array, 4, 8, table.entries.len() as u32));
+    } else if shape.indexed {
+        shape.entries = Some(spec(add, "", MapKind::Array, 4, 8, 1 << table.key[0].width));
     } else if !table.key.is_empty() && shape.key.bytes <= MAX_KEY {
         match table.kind {
             TableKind::Exact => {

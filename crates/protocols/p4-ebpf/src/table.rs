@@ -136,6 +136,15 @@ impl Gen<'_> {
             self.find_const(&shape, entries, miss);
             return Ok(());
         }
+        if shape.indexed {
+            let two = bytes == 2;
+            self.asm.load(if two { Size::H } else { Size::B }, Reg::R1, VECTOR, key_at as i16);
+            if two {
+                self.asm.to_be(Reg::R1, 16);
+            }
+            self.word_at(entries, shape.records, miss);
+            return Ok(());
+        }
         if kind == TableKind::Exact {
             self.lookup_own(entries, key_at, bytes, &[Reg::R1], miss);
             self.record(shape.records, miss);
@@ -228,12 +237,16 @@ impl Gen<'_> {
         }
         self.asm.jump(miss);
         self.asm.place(found);
+        self.word_at(entries, shape.records, miss);
+    }
+
+    /// `r1` is a place in an array of words: what it finds, or on to `miss` where that is 0.
+    fn word_at(&mut self, entries: usize, records: Option<usize>, miss: Label) {
         self.lookup_index(entries, Reg::R1);
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, miss);
         self.asm.load(Size::D, Reg::R1, Reg::R0, 0);
-        // The mirror has not written it yet.
         self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R1, 0, miss);
-        self.record(shape.records, miss);
+        self.record(records, miss);
     }
 
     /// `r1` is a word: of records with arguments the place, which becomes the record's first word, with its address in r8; or on to

@@ -109,6 +109,10 @@ impl Mirror {
             };
             out.extend(be_bytes(&value, slot.bytes));
         }
+        if shape.indexed {
+            let place = out.iter().fold(0, |place, byte| place << 8 | u32::from(*byte));
+            return (word32(place), prefix);
+        }
         if self.program.tables[table].kind == TableKind::Lpm {
             let mut with_prefix = prefix.to_ne_bytes().to_vec();
             with_prefix.extend(out);
@@ -131,7 +135,7 @@ impl Mirror {
     /// What finds an exact or lpm entry's record. Tries have no need to say whose it is: what goes stays until nobody looks at it.
     fn found_by(&self, table: usize, map: usize, key: Vec<u8>, word: u64) -> MapOp {
         let value = match self.program.tables[table].kind {
-            _ if self.shape.tables[table].is_const() => word.to_ne_bytes().to_vec(),
+            _ if self.shape.tables[table].is_array() => word.to_ne_bytes().to_vec(),
             TableKind::Lpm => word.to_ne_bytes().to_vec(),
             _ => owned(&key, &[word]),
         };
@@ -340,7 +344,7 @@ impl Mirror {
         let EntryKeys { keys, rank, kept, .. } = entry;
         for key in keys {
             let Some(masks) = shape.masks else {
-                let nothing = shape.is_const().then(|| vec![0; 8]);
+                let nothing = shape.is_array().then(|| vec![0; 8]);
                 out.push(MapOp { map, key, value: nothing });
                 continue;
             };

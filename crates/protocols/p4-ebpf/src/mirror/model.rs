@@ -35,11 +35,12 @@ struct State {
     groups: BTreeMap<u32, Vec<(u32, u32)>>,
 }
 
-const TABLES: usize = 4;
+const TABLES: usize = 5;
 const EXACT: usize = 0;
 const LPM: usize = 1;
 const TERNARY: usize = 2;
 const CHOSEN: usize = 3;
+const INDEXED: usize = 4;
 const SIZE: u32 = 12;
 
 fn program() -> Program {
@@ -67,10 +68,12 @@ fn program() -> Program {
     let mut program = Program::empty();
     program.actions = vec![action("none", &[]), action("one", &[9]), action("many", &[64, 100, 64])];
     program.tables = vec![
-        table("exact", TableKind::Exact, key(&[(MatchKind::Exact, 3)]), direct()),
+        table("exact", TableKind::Exact, key(&[(MatchKind::Exact, 2), (MatchKind::Exact, 1)]), direct()),
         table("lpm", TableKind::Lpm, key(&[(MatchKind::Exact, 1), (MatchKind::Lpm, 9)]), direct()),
         table("ternary", TableKind::Range, key(&[(MatchKind::Ternary, 3), (MatchKind::Range, 5)]), direct()),
         table("chosen", TableKind::Exact, key(&[(MatchKind::Exact, 1)]), TableActions::Profile(0.into())),
+        // Keys as short as this are places in an array.
+        table("indexed", TableKind::Exact, key(&[(MatchKind::Exact, 3)]), direct()),
     ];
     program.profiles = vec![ActionProfile {
         name: "profile".to_owned(),
@@ -241,6 +244,7 @@ impl World {
                 let key = [(8 * shape.key.bytes).to_ne_bytes().to_vec(), bytes].concat();
                 self.longest(map, &key).map(|value| value[0])
             }
+            (None, None) if shape.indexed => Some(self.load(map, key[0] as u32, 0)).filter(|word| *word != 0),
             (None, None) => self.look_up(map, &bytes).map(|value| value[0]),
         };
         let word = match word {
@@ -386,7 +390,8 @@ impl World {
         let prng = &mut self.prng;
         let mut exact = |bits: u32| MatchParam::Exact(prng.below(1 << bits).into());
         match table {
-            EXACT => vec![exact(3)],
+            EXACT => vec![exact(2), exact(1)],
+            INDEXED => vec![exact(3)],
             CHOSEN => vec![exact(1)],
             LPM => {
                 let first = exact(1);
@@ -518,7 +523,8 @@ fn packets_see_each_write_whole_or_not_at_all() {
                 last = world.write(last);
             }
             let key: Vec<u64> = match table {
-                EXACT => vec![world.prng.below(8)],
+                EXACT => vec![world.prng.below(4), world.prng.below(2)],
+                INDEXED => vec![world.prng.below(8)],
                 LPM => vec![world.prng.below(2), world.prng.below(512)],
                 TERNARY => vec![world.prng.below(8), world.prng.below(32)],
                 _ => vec![world.prng.below(2)],
