@@ -1,17 +1,8 @@
 //! ICMP for IPv4 (RFC 792, RFC 1191): echo and destination unreachable.
 
-use crate::field::{put, put_slice, slice, u8_at, u16_at, view};
+use crate::field::put_slice;
+use crate::icmp::{at, message};
 use crate::{Error, checksum};
-
-/// Where the fields are.
-mod at {
-    pub const KIND: usize = 0;
-    pub const CODE: usize = 1;
-    pub const CHECKSUM: usize = 2;
-    pub const IDENT: usize = 4;
-    pub const SEQ: usize = 6;
-    pub const DATA: usize = 8;
-}
 
 /// Bytes before the data.
 pub const HEADER_LEN: usize = at::DATA;
@@ -40,48 +31,11 @@ pub mod unreachable {
     pub const FRAGMENTATION_NEEDED: u8 = 4;
 }
 
-view! {
+message! {
     /// An ICMP message: the buffer is the message and nothing more.
-    Packet, min HEADER_LEN
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// `Truncated` when the header is not whole.
-    #[inline]
-    pub fn check(&self) -> Result<(), Error> {
-        self.check_min()
-    }
-
-    /// The type.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        u8_at(self.data(), at::KIND)
-    }
-
-    /// The code.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        u8_at(self.data(), at::CODE)
-    }
-
-    /// The checksum.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.data(), at::CHECKSUM)
-    }
-
-    /// The identifier of an echo.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        u16_at(self.data(), at::IDENT)
-    }
-
-    /// The sequence number of an echo; the next hop's MTU of "fragmentation needed".
-    #[inline]
-    pub fn seq(&self) -> u16 {
-        u16_at(self.data(), at::SEQ)
-    }
-
     /// Whether the checksum holds.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
@@ -89,34 +43,7 @@ impl<T: AsRef<[u8]>> Packet<T> {
     }
 }
 
-impl<'a> Packet<&'a [u8]> {
-    /// What follows the eight bytes of header.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        slice(self.buffer, at::DATA, usize::MAX)
-    }
-}
-
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets type and code.
-    #[inline]
-    pub fn set_kind(&mut self, kind: u8, code: u8) {
-        put(self.data_mut(), at::KIND, [kind, code]);
-    }
-
-    /// Sets the checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put(self.data_mut(), at::CHECKSUM, check.to_be_bytes());
-    }
-
-    /// Sets identifier and sequence number.
-    #[inline]
-    pub fn set_ident_seq(&mut self, ident: u16, seq: u16) {
-        put(self.data_mut(), at::IDENT, ident.to_be_bytes());
-        put(self.data_mut(), at::SEQ, seq.to_be_bytes());
-    }
-
     /// Computes and sets the checksum over the whole buffer.
     #[inline]
     pub fn fill_checksum(&mut self) {

@@ -1,19 +1,12 @@
 //! ICMP for IPv6 (RFC 4443): echo, unreachable, packet too big; neighbour discovery is in [`crate::ndisc`].
 
-use crate::field::{put, put_slice, slice, u8_at, u16_at, u32_at, view};
+use crate::field::{put, put_slice, slice, u32_at};
+use crate::icmp::{at, message};
 use crate::{Error, Protocol, checksum, ndisc};
 use core::net::Ipv6Addr;
 
-/// Where the fields are.
-mod at {
-    pub const KIND: usize = 0;
-    pub const CODE: usize = 1;
-    pub const CHECKSUM: usize = 2;
-    pub const BODY: usize = 4;
-    pub const IDENT: usize = 4;
-    pub const SEQ: usize = 6;
-    pub const DATA: usize = 8;
-}
+/// Where what follows type, code and checksum begins.
+const BODY: usize = 4;
 
 /// Bytes before the data.
 pub const HEADER_LEN: usize = at::DATA;
@@ -52,48 +45,11 @@ pub mod unreachable {
     pub const PORT: u8 = 4;
 }
 
-view! {
+message! {
     /// An ICMPv6 message: the buffer is the message and nothing more.
-    Packet, min HEADER_LEN
 }
 
 impl<T: AsRef<[u8]>> Packet<T> {
-    /// `Truncated` when the header is not whole.
-    #[inline]
-    pub fn check(&self) -> Result<(), Error> {
-        self.check_min()
-    }
-
-    /// The type.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        u8_at(self.data(), at::KIND)
-    }
-
-    /// The code.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        u8_at(self.data(), at::CODE)
-    }
-
-    /// The checksum.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        u16_at(self.data(), at::CHECKSUM)
-    }
-
-    /// The identifier of an echo.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        u16_at(self.data(), at::IDENT)
-    }
-
-    /// The sequence number of an echo.
-    #[inline]
-    pub fn seq(&self) -> u16 {
-        u16_at(self.data(), at::SEQ)
-    }
-
     /// Whether the checksum, which covers the pseudo-header, holds.
     #[inline]
     pub fn verify_checksum(&self, src: Ipv6Addr, dst: Ipv6Addr) -> bool {
@@ -106,36 +62,11 @@ impl<'a> Packet<&'a [u8]> {
     /// What follows type, code and checksum.
     #[inline]
     pub fn body(&self) -> &'a [u8] {
-        slice(self.buffer, at::BODY, usize::MAX)
-    }
-
-    /// What follows the eight bytes of an echo's or an error's header.
-    #[inline]
-    pub fn payload(&self) -> &'a [u8] {
-        slice(self.buffer, at::DATA, usize::MAX)
+        slice(self.buffer, BODY, usize::MAX)
     }
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Packet<T> {
-    /// Sets type and code.
-    #[inline]
-    pub fn set_kind(&mut self, kind: u8, code: u8) {
-        put(self.data_mut(), at::KIND, [kind, code]);
-    }
-
-    /// Sets the checksum.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put(self.data_mut(), at::CHECKSUM, check.to_be_bytes());
-    }
-
-    /// Sets identifier and sequence number.
-    #[inline]
-    pub fn set_ident_seq(&mut self, ident: u16, seq: u16) {
-        put(self.data_mut(), at::IDENT, ident.to_be_bytes());
-        put(self.data_mut(), at::SEQ, seq.to_be_bytes());
-    }
-
     /// Computes and sets the checksum over pseudo-header and buffer.
     #[inline]
     pub fn fill_checksum(&mut self, src: Ipv6Addr, dst: Ipv6Addr) {
@@ -204,7 +135,7 @@ impl<'a> Repr<'a> {
             (kind::ECHO_REPLY, 0) => Ok(Repr::EchoReply { ident, seq, data }),
             (kind::UNREACHABLE, code) => Ok(Repr::Unreachable { code, original: data }),
             // The code of "packet too big" is to be ignored (section 3.2).
-            (kind::TOO_BIG, _) => Ok(Repr::TooBig { mtu: u32_at(packet.data(), at::BODY), original: data }),
+            (kind::TOO_BIG, _) => Ok(Repr::TooBig { mtu: u32_at(packet.data(), BODY), original: data }),
             (kind::ROUTER_SOLICIT..=kind::NEIGHBOUR_ADVERT, 0) => {
                 Ok(Repr::Ndisc(ndisc::Repr::parse(packet.kind(), packet.body())?))
             }
@@ -222,7 +153,7 @@ impl<'a> Repr<'a> {
             | Repr::EchoReply { data, .. }
             | Repr::Unreachable { original: data, .. }
             | Repr::TooBig { original: data, .. } => HEADER_LEN + data.len(),
-            Repr::Ndisc(repr) => at::BODY + repr.body_len(),
+            Repr::Ndisc(repr) => BODY + repr.body_len(),
         }
     }
 
@@ -241,17 +172,17 @@ impl<'a> Repr<'a> {
             }
             Repr::Unreachable { code, original } => {
                 packet.set_kind(kind::UNREACHABLE, code);
-                put(packet.data_mut(), at::BODY, [0; 4]);
+                put(packet.data_mut(), BODY, [0; 4]);
                 put_slice(packet.data_mut(), at::DATA, original);
             }
             Repr::TooBig { mtu, original } => {
                 packet.set_kind(kind::TOO_BIG, 0);
-                put(packet.data_mut(), at::BODY, mtu.to_be_bytes());
+                put(packet.data_mut(), BODY, mtu.to_be_bytes());
                 put_slice(packet.data_mut(), at::DATA, original);
             }
             Repr::Ndisc(repr) => {
                 packet.set_kind(repr.kind(), 0);
-                repr.emit(packet.data_mut().get_mut(at::BODY..).unwrap_or(&mut []));
+                repr.emit(packet.data_mut().get_mut(BODY..).unwrap_or(&mut []));
             }
         }
         packet.fill_checksum(src, dst);

@@ -42,6 +42,7 @@ pub mod eth;
 mod field;
 #[doc(hidden)]
 pub mod fuzz;
+mod icmp;
 pub mod icmpv4;
 pub mod icmpv6;
 mod ip;
