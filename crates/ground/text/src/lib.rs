@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 mod key;
+mod names;
 mod near;
 mod place;
 
 pub use key::{KeyError, key_error, with_nearest_key};
+pub use names::{by_name, some_by_name};
 pub use near::{Quote, did_you_mean, hint, nearest, suggest};
 pub use place::Place;

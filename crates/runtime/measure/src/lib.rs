@@ -30,6 +30,7 @@ mod contention;
 mod control;
 mod cpu;
 mod fingerprint;
+pub mod head;
 mod histogram;
 mod histogram_log;
 mod little;

@@ -1,6 +1,6 @@
 //! Everything that is measured, and how: workloads, kernel baselines, rows, tables.
 //!
-//! Each program that is measured has a folder: [`messages`], [`switch`], [`feed`], [`rdma`] (with its tools in [`rc`]), [`stream`], [`bindings`]. A request
+//! Each program that is measured has a folder: [`messages`], [`switch`], [`feed`], [`rdma`], [`stream`], [`bindings`]. A request
 //! that a user typed becomes cells, cells run in turns, forth and back, and each cell becomes a row. [`Results`] are the rows of one
 //! command with the machine's fingerprint and [control rows](control), as one JSON document or as a run folder. [`kernel`] has the
 //! baselines that every other system is measured against, [`search`] looks for the greatest load that is carried, and [`published`] puts
@@ -19,13 +19,11 @@ mod histograms;
 mod interrupt;
 pub mod kernel;
 pub mod messages;
-pub mod names;
 #[cfg(test)]
 mod patience;
 pub mod port;
 mod progress;
 pub mod published;
-pub mod rc;
 pub mod rdma;
 pub mod render;
 mod results;

@@ -5,11 +5,11 @@
 
 use crate::console::{Console, StdoutGone};
 use barewire_bench::messages::plan::PlanError;
-use barewire_bench::rc::RcError;
 use barewire_bench::{DriverError, WorkloadError};
 use barewire_engine::{AttachError, PageError};
 use barewire_lab::LabError;
 use barewire_port::OpenError;
+use barewire_rdma_tools::RcError;
 use std::error::Error;
 use std::fmt;
 use std::io;

@@ -4,8 +4,8 @@ mod common;
 mod patience;
 mod rxe_peer;
 
-use barewire_bench::rc::{Hello, Mode, Offer, service_id};
 use barewire_measure::stamp;
+use barewire_rdma_tools::{Hello, Mode, Offer, service_id};
 use barewire_roce::{Access, Data, QpInit, SendOp, SendWr};
 use barewire_testing::Running;
 use barewire_verbs::{Device, DeviceConfig, Memory};

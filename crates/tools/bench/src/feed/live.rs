@@ -72,7 +72,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-crate::names::named!(EngineKind, ENGINES);
+barewire_text::named!(EngineKind, ENGINES);
 
 impl EngineKind {
     /// Whether two hosts are needed.

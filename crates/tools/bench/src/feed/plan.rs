@@ -28,9 +28,9 @@ const LOST_ONE_IN: f64 = 100.0;
 const BASES: [(&str, Base); 2] = [("app", Base::App), ("stamp", Base::Stamp)];
 const WHATS: [(&str, What); 2] = [("message", What::Message), ("book", What::Book)];
 
-crate::names::named!(Base, BASES);
+barewire_text::named!(Base, BASES);
 
-crate::names::named!(What, WHATS);
+barewire_text::named!(What, WHATS);
 
 impl What {
     /// Its word.

@@ -38,7 +38,7 @@ impl fmt::Display for Workload {
     }
 }
 
-crate::names::named!(Workload, WORDS);
+barewire_text::named!(Workload, WORDS);
 
 /// Packets in the order in which they are sent, MsgSeqNum from 1.
 #[derive(Clone, Debug, Default)]

@@ -13,7 +13,6 @@ use crate::awake::hold;
 use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
-use crate::rc::Advert;
 use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
 use crate::run::{Outcome, Workload, interleave};
 use barewire_base::{Duration, Instant};
@@ -21,6 +20,7 @@ use barewire_engine::IdleStrategy;
 use barewire_frame::PoolConfig;
 use barewire_measure::{Contention, ContentionReport, Histogram, stamp};
 use barewire_port::MemoryConfig;
+use barewire_rdma_tools::Advert;
 use barewire_roce::{
     Access, ConnId, Connect, CqId, Data, Event, Pd, QpInit, Qpn, SendOp, SendWr, Sge, Terms, Wc, WcOpcode,
     WcStatus,

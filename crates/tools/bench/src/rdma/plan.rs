@@ -31,7 +31,7 @@ pub const LIVE_MAX: u64 = 4_000_000;
 const OVERS: [(&str, Over); 4] =
     [("mem", Over::Mem), ("xdp", Over::Xdp), ("packet", Over::Packet), ("dpdk", Over::Dpdk)];
 
-crate::names::named!(Over, OVERS);
+barewire_text::named!(Over, OVERS);
 
 /// What else is measured on the same wires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Baseline {
     KernelTcp,
 }
 
-crate::names::named!(Baseline, BASELINES);
+barewire_text::named!(Baseline, BASELINES);
 
 const BASELINES: [(&str, Baseline); 1] = [("kernel-tcp", Baseline::KernelTcp)];
 
@@ -48,7 +48,7 @@ const BASELINES: [(&str, Baseline); 1] = [("kernel-tcp", Baseline::KernelTcp)];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baselines(pub Vec<Baseline>);
 
-crate::names::named!(Baselines some, BASELINES);
+barewire_text::named!(Baselines some, BASELINES);
 
 /// What was asked for.
 #[derive(Clone, Debug)]

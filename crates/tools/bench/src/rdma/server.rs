@@ -3,9 +3,8 @@
 use super::SERVICE_ID;
 use super::idle::Idle;
 use crate::error::BenchError;
-use crate::rc::Advert;
-use crate::rc::handshake::padded;
 use barewire_base::Instant;
+use barewire_rdma_tools::Advert;
 use barewire_roce::{Access, CqId, Event, Pd, QpInit, Terms};
 use barewire_verbs::{Device, Memory};
 
@@ -18,7 +17,7 @@ const MEMORY_LEN: usize = 4096;
 
 /// Where the peer's memory is, as it said in private data that came with the event taken last. The published server says the same.
 pub(super) fn offered(device: &Device) -> Result<Advert, BenchError> {
-    let advert = Advert::parse(&padded(device.stack().endpoint().private_data()));
+    let advert = Advert::of_private(device.stack().endpoint().private_data());
     match advert.len {
         0 => Err(BenchError::Plan("the peer did not say where its memory is".to_owned())),
         _ => Ok(advert),

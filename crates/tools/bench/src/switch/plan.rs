@@ -63,7 +63,7 @@ impl fmt::Display for Over {
     }
 }
 
-crate::names::named!(Over, OVERS);
+barewire_text::named!(Over, OVERS);
 
 /// What is measured beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +79,13 @@ pub enum Baseline {
 const BASELINES: [(&str, Baseline); 3] =
     [("bridge", Baseline::Bridge), ("routing", Baseline::Routing), ("bmv2", Baseline::Bmv2)];
 
-crate::names::named!(Baseline, BASELINES);
+barewire_text::named!(Baseline, BASELINES);
 
 /// Baselines by one word: `bridge`, `routing` or `bmv2`, or `all` or `none` of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baselines(pub Vec<Baseline>);
 
-crate::names::named!(Baselines some, BASELINES);
+barewire_text::named!(Baselines some, BASELINES);
 
 /// Traffic between hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ pub enum Test {
 const TESTS: [(&str, Test); 4] =
     [("tcp", Test::Tcp), ("udp", Test::Udp), ("latency", Test::Latency), ("paced", Test::Paced)];
 
-crate::names::named!(Test, TESTS);
+barewire_text::named!(Test, TESTS);
 
 /// What was asked for.
 #[derive(Clone, Debug)]

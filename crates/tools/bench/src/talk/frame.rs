@@ -1,55 +1,18 @@
-//! The framing of all talk between the two ends of a measurement: a head of [`HEAD_LEN`] bytes, then what the kind says.
-//!
-//! | bytes | what |
-//! | --- | --- |
-//! | 0 | `bwRC` |
-//! | 4 | version |
-//! | 5 | kind |
-//! | 6 | bytes behind the head, big-endian; 0 in private data of RDMA connections, whose kinds have a fixed length |
+//! The framing of all talk between the two ends of a measurement: a [head](barewire_measure::head), then what the kind says.
 //!
 //! Over TCP the kind is [`WORD`] and the body is JSON of at most [`BODY_MAX`] bytes. A reader takes no byte beyond a frame: what follows
 //! may be data.
 
 use super::TalkError;
+use barewire_measure::head::{HEAD_LEN, Head, VERSION};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 
-const MAGIC: [u8; 4] = *b"bwRC";
-/// Version of all that is said.
-pub(crate) const VERSION: u8 = 1;
-pub(crate) const HEAD_LEN: usize = 8;
 /// Longest body.
 const BODY_MAX: usize = 4096;
 /// Kind of a frame whose body is a word in JSON.
 const WORD: u8 = 0x10;
-
-/// The first bytes of a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
-    pub(crate) version: u8,
-    pub(crate) kind: u8,
-    len: u16,
-}
-
-impl Head {
-    /// Of this version.
-    pub(crate) fn of(kind: u8, len: u16) -> Head {
-        Head { version: VERSION, kind, len }
-    }
-
-    pub(crate) fn bytes(self) -> [u8; HEAD_LEN] {
-        let [a, b, c, d] = MAGIC;
-        let [high, low] = self.len.to_be_bytes();
-        [a, b, c, d, self.version, self.kind, high, low]
-    }
-
-    /// `None`: it is none of ours.
-    pub(crate) fn parse(bytes: &[u8; HEAD_LEN]) -> Option<Head> {
-        let [a, b, c, d, version, kind, high, low] = *bytes;
-        ([a, b, c, d] == MAGIC).then_some(Head { version, kind, len: u16::from_be_bytes([high, low]) })
-    }
-}
 
 /// Says a word.
 pub(crate) fn say(out: &mut impl Write, word: &impl Serialize) -> io::Result<()> {

@@ -9,7 +9,7 @@
 //!           datagrams that begin with the token, to the same port (streams over UDP)
 //! ```
 //! A server listens for control connections one port above the measured one, unless it was told otherwise ([`At`]); that of streams has one
-//! port for all. The first words of RDMA connections stand in their private data ([`rc`](crate::rc::handshake)), behind the same head.
+//! port for all. The first words of RDMA connections stand in their private data ([`rc`](barewire_rdma_tools::handshake)), behind the same head.
 //!
 //! What a report says is used only where it can be this client's alone: see [`client::Peer`].
 
@@ -40,7 +40,7 @@ pub enum TalkError {
     #[error("the other end does not speak as ours do")]
     Words,
     /// It is one of another version.
-    #[error("the other end speaks version {0}, this one version {version}", version = frame::VERSION)]
+    #[error("the other end speaks version {0}, this one version {version}", version = barewire_measure::head::VERSION)]
     Version(u8),
     /// It has no room.
     #[error("the server refused: {0}")]

@@ -1,10 +1,11 @@
 //! The serving end: sessions of clients, and who tells them what they cost.
 
-use super::frame::{Heard, Hearing, VERSION, say};
+use super::frame::{Heard, Hearing, say};
 use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, is_wait};
 use crate::cpu::Family;
 use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
+use barewire_measure::head::VERSION;
 use barewire_measure::stamp;
 use std::collections::HashMap;
 use std::io::{self, Read};

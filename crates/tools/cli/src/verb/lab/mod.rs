@@ -7,12 +7,12 @@ use crate::failure::{self, Code, Failure};
 use crate::signals::{self, HandedOn};
 use anyhow::Context as _;
 use barewire_bench::interrupted;
-use barewire_bench::names::by_name;
 use barewire_engine::StopFlag;
 use barewire_lab::{
     CaptureLimits, GraphStyle, IMAGE_DEFAULT, Lab, Programs, State, Status, Topology, export_containerlab,
     export_mininet, graph, serve_link_node,
 };
+use barewire_text::by_name;
 use barewire_text::suggest;
 use clap::Subcommand;
 use serde_json::json;

@@ -6,10 +6,10 @@ use crate::failure::{self, Code, Failure};
 use crate::signals;
 use crate::verb::measured::{self, OutputArgs};
 use barewire_base::Duration;
-use barewire_bench::names::by_name;
 use barewire_bench::{Results, SimulatedRow};
 use barewire_lab::{Pattern, Work, Workload, simulate_with};
 use barewire_report::run::HardwareClass;
+use barewire_text::by_name;
 use std::path::PathBuf;
 
 /// Arguments.

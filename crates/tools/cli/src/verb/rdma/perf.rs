@@ -6,8 +6,8 @@ use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::measured::seconds;
 use barewire_base::Duration;
-use barewire_bench::rc::perf::{self, LatencyIs, Operation, PerfConfig};
 use barewire_engine::StopFlag;
+use barewire_rdma_tools::perf::{self, LatencyIs, Operation, PerfConfig};
 use serde_json::json;
 
 /// Arguments.

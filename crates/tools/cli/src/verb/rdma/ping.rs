@@ -6,8 +6,8 @@ use crate::failure::Code;
 use crate::signals;
 use crate::verb::measured::millis;
 use barewire_base::Duration;
-use barewire_bench::rc::ping::{self, PingConfig, Round};
 use barewire_engine::StopFlag;
+use barewire_rdma_tools::ping::{self, PingConfig, Round};
 use serde_json::json;
 
 /// Arguments.

@@ -7,10 +7,10 @@ use crate::signals;
 use crate::verb::measured::of_bench;
 use crate::verb::metrics::Endpoint;
 use barewire_bench::ControlAt;
-use barewire_bench::rc::RPING_PORT;
-use barewire_bench::rc::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
 use barewire_bench::rdma::remote;
 use barewire_engine::StopFlag;
+use barewire_rdma_tools::RPING_PORT;
+use barewire_rdma_tools::serve::{self, ServeConfig, ServeEvent, Summary, Totals};
 use serde_json::json;
 use std::sync::atomic::AtomicBool;
 

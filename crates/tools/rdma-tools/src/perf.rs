@@ -55,7 +55,7 @@ impl Operation {
     }
 }
 
-crate::names::named!(Operation, OPERATIONS);
+barewire_text::named!(Operation, OPERATIONS);
 
 /// What to do.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Values by their names, as the command line and configurations write them.
 
-use barewire_port::suggest;
+use crate::suggest;
 
 /// The value of a name.
 ///
@@ -31,12 +31,13 @@ pub fn some_by_name<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<Vec<T>, 
 }
 
 /// Reads a type from the names in a table, or (`some`) one around several of its values.
+#[macro_export]
 macro_rules! named {
     ($what:ident, $known:ident) => {
-        crate::names::named!(@ $what, |text| crate::names::by_name(text, &$known));
+        $crate::named!(@ $what, |text| $crate::by_name(text, &$known));
     };
     ($what:ident some, $known:ident) => {
-        crate::names::named!(@ $what, |text| crate::names::some_by_name(text, &$known).map($what));
+        $crate::named!(@ $what, |text| $crate::some_by_name(text, &$known).map($what));
     };
     (@ $what:ident, $read:expr) => {
         impl std::str::FromStr for $what {
@@ -49,7 +50,6 @@ macro_rules! named {
         }
     };
 }
-pub(crate) use named;
 
 #[cfg(test)]
 mod tests {

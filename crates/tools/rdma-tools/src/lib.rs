@@ -6,16 +6,18 @@
 //! connect  opens and closes connections, several at a time
 //! perf     sends, writes, reads or counts in the server's memory, and times it
 //! ```
-//! [`rdma`](crate::rdma) measures the same for tables.
+//! `barewire bench rdma` measures the same for tables.
 //!
 //! What a client wants of `serve` stands in the private data of its request ([`Hello`]); one that says nothing is taken for an
 //! rping, which says its wishes in messages ([`Advert`]), or for one that only connects. A whole session runs in the caller's
 //! thread.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod client;
 pub mod connect;
 mod error;
-pub(crate) mod handshake;
+mod handshake;
 pub mod perf;
 pub mod ping;
 mod publish;

@@ -1,6 +1,6 @@
 //! What two ends tell each other before and between the data: values, and their bytes (big-endian), behind the [`Head`] of all talk.
 
-use crate::talk::frame::{HEAD_LEN, Head, VERSION};
+use barewire_measure::head::{HEAD_LEN, Head, VERSION};
 
 /// Most requests in flight.
 pub const WINDOW_MAX: u32 = 4096;
@@ -93,7 +93,7 @@ impl Offer {
     pub fn parse(private: &[u8]) -> Option<Offer> {
         let bytes: [u8; Offer::LEN] = padded(private);
         let ours = Head::parse(&padded(&bytes)).filter(|head| head.version == VERSION);
-        ours.map(|_| Offer { memory: Advert::parse(&padded(&bytes[8..])) })
+        ours.map(|_| Offer { memory: Advert::of_private(&bytes[8..]) })
     }
 }
 
@@ -127,6 +127,11 @@ impl Advert {
         out
     }
 
+    /// From private data; what is not there is 0.
+    pub fn of_private(bytes: &[u8]) -> Advert {
+        Advert::parse(&padded(bytes))
+    }
+
     /// From a message.
     pub fn parse(bytes: &[u8; Advert::LEN]) -> Advert {
         let addr = u64::from(be32(bytes, 0)) << 32 | u64::from(be32(bytes, 4));
@@ -138,7 +143,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-pub(crate) fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut out = [0; N];
     let n = bytes.len().min(N);
     out[..n].copy_from_slice(&bytes[..n]);
