@@ -104,7 +104,7 @@ AGAIN := /^failures:$$/,/^test result/p; /^error/,/^$$/p
 # `make test` installs the small ones by itself, and `make test SMALL=` nothing; the others come with `make peers`.
 SMALL ?= ip:iproute2 ethtool:ethtool
 PEERS ?= sshd:openssh-server:ssh munged:munge:munge slurmctld:slurmctld:slurmctld slurmd:slurmd:slurmd srun:slurm-client \
-    chromium:chromium tshark:tshark mnexec:mininet qemu-system-x86_64:qemu-system-x86 cpio:cpio zstd:zstd \
+    chromium:chromium tshark:tshark mnexec:mininet nvim:neovim qemu-system-x86_64:qemu-system-x86 cpio:cpio zstd:zstd \
     /usr/include/infiniband/verbs.h:libibverbs-dev /usr/include/rdma/rdma_cma.h:librdmacm-dev
 
 # Entries of a list whose program is not there; the packages of entries; quiet installation of packages.
@@ -130,7 +130,7 @@ small:
 # A package's service must neither run nor start with the machine: Debian's own switch, policy-rc.d, refuses every start meanwhile, and
 # services that come new are disabled. What was installed before stays as it is.
 .PHONY: peers
-peers: small ## Install the large peers that tests talk to (sshd, Slurm, Chromium, tshark, Mininet, QEMU); their services stay off
+peers: small ## Install the large peers that tests talk to (sshd, Slurm, Chromium, tshark, Mininet, Neovim, QEMU); their services stay off
 	@$(PEERS_SH); missing=$$(lacking $(PEERS)); \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if ! installs; then \

@@ -1,5 +1,6 @@
 //! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
 
+use barewire_p4::import::MAX_ARRAY_SIZE;
 use barewire_p4::ir::{
     ActionProfile, BinaryOp, CalcInput, Calculation, CalculationId, ChecksumUnitId, CounterArray, CounterId,
     Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem,
@@ -8,7 +9,7 @@ use barewire_p4::ir::{
 use barewire_p4_source::Span;
 use barewire_p4_source::ast::{Annotation, AnnotationBody, ExprKind};
 use barewire_p4_source::types::ty::{FnId, Type, TypeId};
-use num_bigint::BigUint;
+use num_bigint::{BigInt, BigUint};
 use num_traits::ToPrimitive as _;
 
 use super::code::Ins;
@@ -24,11 +25,22 @@ pub(crate) fn arg(args: &Args, at: usize, span: Span) -> Result<(Val, TypeId)> {
     }
 }
 
+/// Bytes of a counter, and of a meter of two rates.
+const COUNTER_BYTES: u64 = 16;
+pub(crate) const METER_BYTES: u64 = 80;
+
+/// How many there may be of what a program keeps: as many as the import of JSON takes.
+pub(crate) fn at_most(size: &BigInt, what: &str, span: Span) -> Result<u32> {
+    match size.to_u32() {
+        Some(size) if size <= MAX_ARRAY_SIZE => Ok(size),
+        _ => refuse(span, format!("{size} {what}: {MAX_ARRAY_SIZE} are the most")),
+    }
+}
+
 fn size(args: &Args, at: usize, span: Span) -> Result<u32> {
-    match Lower::known(&arg(args, at, span)?.0) {
-        Some(size) if size <= 1 << 26 => Ok(size),
-        Some(size) => refuse(span, format!("{size} cells: {} are the most", 1 << 26)),
-        None => refuse(span, "a size has to be known when the program is compiled"),
+    match arg(args, at, span)?.0 {
+        Val::Num(Expr::Int(size)) => at_most(&size, "cells", span),
+        _ => refuse(span, "a size has to be known when the program is compiled"),
     }
 }
 
@@ -47,6 +59,7 @@ impl Lower<'_> {
         Ok(Val::Object(match &*kind {
             "counter" | "direct_counter" | "Counter" | "DirectCounter" => {
                 let size = if kind.eq_ignore_ascii_case("counter") { size(&args, 0, span)? } else { 0 };
+                self.keeps(u64::from(size) * COUNTER_BYTES, span)?;
                 let id = CounterId::from(self.program.counters.len());
                 self.program.counters.push(CounterArray { name, id: id.0, size, direct: None });
                 Object::Counter(id)
@@ -58,6 +71,7 @@ impl Lower<'_> {
                     Some(0) => MeterUnit::Packets,
                     _ => MeterUnit::Bytes,
                 };
+                self.keeps(u64::from(size) * METER_BYTES, span)?;
                 let id = MeterId::from(self.program.meters.len());
                 self.program.meters.push(MeterArray {
                     name,
@@ -98,14 +112,10 @@ impl Lower<'_> {
                     _ => BigUint::ZERO,
                 };
                 self.register_types.push(of);
+                let size = size(&args, 0, span)?;
+                self.keeps(u64::from(size) * u64::from(width.div_ceil(64)) * 8, span)?;
                 let id = RegisterId::from(self.program.registers.len());
-                self.program.registers.push(RegisterArray {
-                    name,
-                    id: id.0,
-                    size: size(&args, 0, span)?,
-                    width,
-                    initial,
-                });
+                self.program.registers.push(RegisterArray { name, id: id.0, size, width, initial });
                 Object::Register(id)
             }
             "action_profile" | "ActionProfile" => {
@@ -306,6 +316,7 @@ impl Lower<'_> {
                     None => self.temp("color", shape.width.max(2), false),
                 };
                 self.program.meters[meter.at()].result = Some(color.clone());
+                self.meter_reads.push((*meter, span));
                 let color = wrap(Expr::Field(color), shape.width, shape.signed);
                 self.assign(&place, &Val::Num(color), ty, span)?;
             }
@@ -320,6 +331,7 @@ impl Lower<'_> {
                     None => self.temp("color", 32, false),
                 };
                 self.program.meters[meter.at()].result = Some(color.clone());
+                self.meter_reads.push((meter, span));
                 let color = Expr::Field(color);
                 // A packet never gets a better colour than it had: tokens are taken alike.
                 let color = match args.first() {

@@ -48,6 +48,7 @@ mod v1model;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use barewire_p4::import::MAX_STATE_BYTES;
 use barewire_p4::ir::{
     ActionId, ChecksumUnitId, CounterId, Expr, FieldRef, HashAlgorithm, HeaderRef, HeaderTypeId, MeterId,
     ProfileId, Program, RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,
@@ -83,6 +84,7 @@ pub fn lower<'a>(
         lower.byte_by_byte = true;
         lower.v1model()?;
     }
+    lower.meters_have_tables()?;
     lower.program.check().map_err(|error| {
         Box::new(Diagnostic::error(
             kind::UNSUPPORTED,
@@ -276,6 +278,10 @@ struct Lower<'a> {
     at: Span,
     /// What a deparser that does more than emit has emitted so far.
     emitted: Vec<barewire_p4::ir::HeaderId>,
+    /// Memory of counters, meters and registers so far.
+    state_bytes: u64,
+    /// Where direct meters are read: each has to belong to a table in the end.
+    meter_reads: Vec<(barewire_p4::ir::MeterId, Span)>,
 }
 
 impl<'a> Lower<'a> {
@@ -341,6 +347,8 @@ impl<'a> Lower<'a> {
             this: Vec::new(),
             at: Span::NONE,
             emitted: Vec::new(),
+            state_bytes: 0,
+            meter_reads: Vec::new(),
         }
     }
 
@@ -362,6 +370,31 @@ impl<'a> Lower<'a> {
             return refuse(span, format!("the program comes to more than {INSTRUCTIONS_MAX} instructions"));
         }
         Ok(())
+    }
+
+    /// Accounts for memory of counters, meters and registers.
+    pub(crate) fn keeps(&mut self, bytes: u64, span: Span) -> Result<()> {
+        self.state_bytes = self.state_bytes.saturating_add(bytes);
+        if self.state_bytes > MAX_STATE_BYTES {
+            let gib = MAX_STATE_BYTES >> 30;
+            return refuse(
+                span,
+                format!("counters, meters and registers take more than {gib} GiB with this"),
+            );
+        }
+        Ok(())
+    }
+
+    fn meters_have_tables(&self) -> Result<()> {
+        let lost =
+            |(meter, _): &&(barewire_p4::ir::MeterId, Span)| self.program.meters[meter.at()].direct.is_none();
+        match self.meter_reads.iter().find(lost) {
+            None => Ok(()),
+            Some((meter, span)) => {
+                let name = &self.program.meters[meter.at()].name;
+                refuse(*span, format!("no table has `{name}` among its meters, so nothing measures for it"))
+            }
+        }
     }
 
     /// A name that nothing has yet.

@@ -10,6 +10,7 @@ use barewire_p4_source::types::ty::TypeId;
 use num_bigint::BigUint;
 
 use super::code::{Ins, Label};
+use super::externs::at_most;
 use super::ops::{and, binary, wrap};
 use super::{Lower, Object, Result, Val, refuse};
 
@@ -346,7 +347,12 @@ impl<'a> Lower<'a> {
             Some(val) => val.clone(),
             None => {
                 let name = self.control_name(set.name.as_str(), &decl.annotations);
-                let max_size = self.number(&set.size)?;
+                let max_size = match self.value(&set.size)?.0 {
+                    Val::Num(Expr::Int(size)) => at_most(&size, "members", set.size.span)?,
+                    _ => {
+                        return refuse(set.size.span, "this has to be known when the program is compiled");
+                    }
+                };
                 let id = ValueSetId::from(self.program.value_sets.len());
                 self.program.value_sets.push(ValueSet { name, widths: Vec::new(), max_size });
                 let val = Val::Object(Object::ValueSet(id));

@@ -230,12 +230,15 @@ impl Lower<'_> {
         }
         if let Type::Varbit(width) = *self.types.get(ty) {
             // A type has room for one: each such variable is metadata of its own.
-            let id = HeaderTypeId::from(self.program.header_types.len());
+            // The type is one for all of a width: bmv2 finds headers of different types different.
+            let of_type = format!("$varbit{width}");
+            let known = self.program.header_types.iter().position(|other| other.name == of_type);
+            let id = HeaderTypeId::from(known.unwrap_or(self.program.header_types.len()));
+            if known.is_none() {
+                let field = FieldDef { name: "value".into(), width: Width::Varbit(width), signed: false };
+                self.program.header_types.push(HeaderType { name: of_type, fields: vec![field] });
+            }
             let name = self.unique(name);
-            let field = FieldDef { name: "value".into(), width: Width::Varbit(width), signed: false };
-            self.program
-                .header_types
-                .push(HeaderType { name: format!("{name}_varbit"), fields: vec![field] });
             self.program.headers.push(Header { name, ty: id, metadata: true, union: None, length_exp: None });
             let header = HeaderId::from(self.program.headers.len() - 1);
             return Ok(Val::Field(FieldRef { header: header.into(), field: 0 }));

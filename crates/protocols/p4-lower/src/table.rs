@@ -17,6 +17,7 @@ use barewire_p4_source::types::{ArgSource, CallInfo, Callee, EntryInfo};
 use num_bigint::{BigInt, BigUint};
 
 use super::code::{self, Ins, Label};
+use super::externs::{METER_BYTES, at_most};
 use super::{Frame, Lower, Lowered, Mode, Object, Result, Val, refuse};
 
 /// How many entries a table has that does not say (p4c's rule).
@@ -225,7 +226,14 @@ impl<'a> Lower<'a> {
         }
         let own = self.property(decl, "entries");
         let count = info.entries.len() as u32;
-        let size = match info.size.as_ref().and_then(value::Value::as_u32) {
+        let asked = match info.size.as_ref().and_then(value::Value::as_int) {
+            Some(size) => {
+                let span = self.property(decl, "size").map_or(span, |property| property.span);
+                Some(at_most(size, "entries", span)?)
+            }
+            None => None,
+        };
+        let size = match asked {
             // Constant entries are all that there is room for.
             _ if count > 0 && own.is_some_and(|entries| entries.is_const) => count,
             _ if info.keys.is_empty() && info.default_is_const => DEFAULT_SIZE,
@@ -286,28 +294,33 @@ impl<'a> Lower<'a> {
             table.support_timeout = mode == BigInt::from(1);
         }
         for property in ["counters", "meters", "psa_direct_counter", "psa_direct_meter"] {
-            match self.property_value(decl, property)? {
-                None => {}
-                Some(Val::Object(Object::Counter(counter))) => {
+            let Some(value) = self.property_value(decl, property)? else { continue };
+            let span = self.property(decl, property).map_or(span, |property| property.span);
+            let twice =
+                |name: &str, what: &str| refuse(span, format!("`{name}` {what} for a table before this one"));
+            let counts = property.contains("counter");
+            match value {
+                Val::Object(Object::Counter(counter)) if counts => {
                     let array = &mut self.program.counters[counter.at()];
                     if array.direct.is_some() {
-                        return refuse(span, format!("`{}` counts for a table before this one", array.name));
+                        return twice(&array.name, "counts");
                     }
                     (array.size, array.direct) = (table.max_size, Some(id));
                     table.counter = Some(counter);
                 }
-                Some(Val::Object(Object::Meter(meter))) => {
+                Val::Object(Object::Meter(meter)) if !counts => {
                     let array = &mut self.program.meters[meter.at()];
                     if array.direct.is_some() {
-                        return refuse(
-                            span,
-                            format!("`{}` measures for a table before this one", array.name),
-                        );
+                        return twice(&array.name, "measures");
                     }
                     (array.size, array.direct) = (table.max_size, Some(id));
+                    self.keeps(u64::from(table.max_size) * METER_BYTES, span)?;
                     table.meter = Some(meter);
                 }
-                Some(_) => return refuse(span, format!("this value of `{property}` is not lowered")),
+                _ => {
+                    let wanted = if counts { "counter" } else { "meter" };
+                    return refuse(span, format!("`{property}` takes a direct {wanted}, and this is none"));
+                }
             }
         }
         self.program.tables.push(table);

@@ -1,7 +1,11 @@
 //! What bmv2 1.15 demands of JSON beyond what our own import does: it looks for an operation in an `expression`, takes numbers
-//! as parameters of primitives, and refuses constant actions of tables with members. What is otherwise crashes or ends it.
+//! as parameters of primitives, refuses constant actions of tables with members, knows no optional keys, and finds headers
+//! of different types different. What is otherwise crashes or ends it.
 
 use barewire_p4::export::export;
+use barewire_p4::import::import;
+use barewire_p4::ir::MatchKind;
+use barewire_p4::key::MatchParam;
 use barewire_p4_lower::from_source;
 use barewire_p4_source::Options;
 use barewire_p4_source::resolve::MemoryFiles;
@@ -10,7 +14,7 @@ use serde_json::Value;
 fn json_of(parser: &str, ingress: &str) -> Value {
     let text = format!(
         "#include <core.p4>\n#include <v1model.p4>\n\
-         header h_t {{ bit<8> a; bit<8> b; }}\nstruct headers {{ h_t h; }}\nstruct meta {{ bit<8> m; }}\n\
+         header h_t {{ bit<8> a; bit<8> b; }}\nheader v_t {{ bit<8> a; varbit<32> b; }}\nstruct headers {{ h_t h; v_t v; }}\nstruct meta {{ bit<8> m; }}\n\
          parser P(packet_in p, out headers hdr, inout meta m, inout standard_metadata_t s) {{ {parser} }}\n\
          control V(inout headers hdr, inout meta m) {{ apply {{ }} }}\n\
          control I(inout headers hdr, inout meta m, inout standard_metadata_t s) {{ {ingress} }}\n\
@@ -90,4 +94,61 @@ fn a_table_with_members_has_no_constant_action() {
     };
     assert_eq!(constant("I.t"), ("indirect", false));
     assert_eq!(constant("I.u"), ("simple", true));
+}
+
+#[test]
+fn an_optional_key_is_written_as_a_ternary_one_and_comes_back_as_optional() {
+    let ingress = "action set(bit<9> port) { s.egress_spec = port; }\n\
+                   table t { key = { hdr.h.a: optional; hdr.h.b: ternary; } actions = { set; NoAction; }\n\
+                     const entries = { (7, 1 &&& 3): set(1); (_, _): set(2); } }\n\
+                   apply { t.apply(); }";
+    let json = json_of(EXTRACTS, ingress);
+    let table = &json["pipelines"][0]["tables"][0];
+    let kinds = |list: &Value| -> Vec<String> {
+        let list = list.as_array().expect("a list").iter();
+        list.map(|key| key["match_type"].as_str().expect("a kind").to_owned()).collect()
+    };
+    assert_eq!(table["match_type"], "ternary");
+    assert_eq!(kinds(&table["key"]), ["ternary", "ternary"]);
+    let entries = table["entries"].as_array().expect("entries");
+    let masks: Vec<&Value> = entries.iter().map(|entry| &entry["match_key"][0]["mask"]).collect();
+    assert_eq!(masks, ["0xff", "0x00"]);
+    assert!(entries.iter().all(|entry| kinds(&entry["match_key"]) == ["ternary", "ternary"]), "{entries:#?}");
+
+    let program = import(&json.to_string()).expect("it is read back");
+    let table = &program.tables[0];
+    let kinds: Vec<MatchKind> = table.key.iter().map(|key| key.kind).collect();
+    assert_eq!(kinds, [MatchKind::Optional, MatchKind::Ternary]);
+    let masks: Vec<u32> = table
+        .entries
+        .iter()
+        .map(|entry| match &entry.key[0] {
+            MatchParam::Ternary { mask, .. } => mask.count_ones() as u32,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(masks, [8, 0]);
+    // A mask in between is no optional entry.
+    let mut changed = json;
+    changed["pipelines"][0]["tables"][0]["entries"][0]["match_key"][0]["mask"] = "0x0f".into();
+    let error = import(&changed.to_string()).expect_err("it is refused").to_string();
+    assert!(error.contains("the mask is 0 or all 8 bits"), "{error}");
+}
+
+#[test]
+fn varbits_that_are_compared_have_one_type() {
+    let parser = "state start { p.extract(hdr.v, 16); transition accept; }";
+    let ingress = "apply { v_t k = hdr.v; if (hdr.v.b == k.b) { s.egress_spec = 1; } }";
+    let json = json_of(parser, ingress);
+    let compared: Vec<&str> = objects(&json)
+        .into_iter()
+        .filter(|o| o["op"] == "==" && o["left"]["type"] == "header")
+        .flat_map(|o| [&o["left"]["value"], &o["right"]["value"]])
+        .map(|name| name.as_str().expect("a name"))
+        .collect();
+    assert_eq!(compared.len(), 2, "{compared:?}");
+    let headers = json["headers"].as_array().expect("headers");
+    let ty =
+        |name: &str| &headers.iter().find(|h| h["name"] == name).expect("the header is there")["header_type"];
+    assert_eq!(ty(compared[0]), ty(compared[1]));
 }

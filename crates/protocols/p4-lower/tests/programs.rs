@@ -169,6 +169,53 @@ fn what_is_not_lowered_is_refused_at_its_line() {
 }
 
 #[test]
+fn what_measures_and_counts_for_a_table_is_of_its_kind() {
+    let with = |declarations: &str, property: &str| {
+        let table = format!(
+            "{declarations}\naction a() {{ bit<2> x; m.read(x); hdr.h.a = (bit<8>) x; }}\n\
+             table t {{\nkey = {{ hdr.h.a: exact; }}\nactions = {{ a; }}\n{property}\n}}\n"
+        );
+        made(&with_ingress("t.apply();").replacen("\napply {\nt", &format!("\n{table}apply {{\nt"), 1))
+    };
+    let meter = "direct_meter<bit<2>>(MeterType.packets) m;";
+    assert!(with(meter, "meters = m;").is_ok());
+    let (line, why) = with(meter, "counters = m;").unwrap_err();
+    assert!(line == 14 && why.contains("`counters` takes a direct counter"), "{line}: {why}");
+    let both = &format!("{meter} direct_counter(CounterType.packets) c;");
+    let (_, why) = with(both, "meters = c;").unwrap_err();
+    assert!(why.contains("`meters` takes a direct meter"), "{why}");
+    // One of no table has no colour to give.
+    let (line, why) = with(meter, "").unwrap_err();
+    assert!(line == 10 && why.contains("no table has `I.m` among its meters"), "{line}: {why}");
+}
+
+/// What our own JSON may not say, source may not either; and a register that nobody can hold is not asked of the machine.
+#[test]
+fn sizes_without_end_are_refused_at_their_line() {
+    let refused = |declarations: &str, body: &str| {
+        let text = with_ingress("s.egress_spec = 1;").replacen(
+            "\napply {\n",
+            &format!("\n{declarations}\napply {{\n{body}\n"),
+            1,
+        );
+        made(&text).unwrap_err().1
+    };
+    let table = |size: &str| {
+        format!("table t {{ key = {{ hdr.h.a: exact; }} actions = {{ NoAction; }} size = {size}; }}")
+    };
+    for size in ["67108865", "2147483648", "1 << 40"] {
+        let why = refused(&table(size), "t.apply();");
+        assert!(why.contains("67108864 are the most"), "{size}: {why}");
+    }
+    let why = refused("register<bit<8>>(67108865) r;", "bit<8> x; r.read(x, 0);");
+    assert!(why.contains("67108865 cells: 67108864 are the most"), "{why}");
+    // Each has a size that may be, both together are more than 4 GiB.
+    let registers = "register<bit<320>>(0x4000000) r; register<bit<320>>(0x4000000) q;";
+    let why = refused(registers, "bit<320> x; r.read(x, 0); q.read(x, 0);");
+    assert!(why.contains("more than 4 GiB"), "{why}");
+}
+
+#[test]
 fn a_program_without_main_is_refused() {
     let (_, why) = made("#include <core.p4>\nconst bit<8> x = 1;\n").unwrap_err();
     assert!(why.contains("main"), "{why}");

@@ -50,6 +50,12 @@ impl Span {
         Span { file: self.file, start: self.start.min(other.start), end: self.end.max(other.end), expansion }
     }
 
+    /// The first bytes of it, no more than there are.
+    #[must_use]
+    pub fn first(self, bytes: u32) -> Span {
+        Span { end: self.end.min(self.start.saturating_add(bytes)), ..self }
+    }
+
     /// The place just after this one.
     #[must_use]
     pub fn after(self) -> Span {

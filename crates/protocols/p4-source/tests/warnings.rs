@@ -45,6 +45,17 @@ fn variables_that_are_read_first() {
 }
 
 #[test]
+fn what_is_behind_the_end_is_never_executed() {
+    let text = "control c(inout bit<8> a) {\naction x() {\nreturn;\na = 1;\n}\napply {\nx();\n\
+                if (a == 1) { exit; } else { return; }\na = 2;\n}\n}\n";
+    assert_eq!(warnings(text), [("unreachable", 4), ("unreachable", 9)]);
+    let text = "control c(inout bit<8> a) {\napply {\nif (a == 1) { exit; }\na = 2;\nexit;\n}\n}\n";
+    assert_eq!(warnings(text), []);
+    let text = "control c(inout bit<8> a) {\napply {\nfor (bit<8> i in 8w0 .. 3) {\nif (a == i) { break; a = 3; }\n}\na = 2;\n}\n}\n";
+    assert_eq!(warnings(text), [("unreachable", 4)]);
+}
+
+#[test]
 fn no_warn_silences_what_it_names() {
     let text = "control c(inout bit<8> a) {\n    @noWarn(\"uninitialized_use\") action x() { bit<8> v; a = v; }\n    \
                 action y() { bit<8> v; a = v; }\n    apply { x(); y(); }\n}\n";

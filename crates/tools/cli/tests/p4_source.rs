@@ -3,6 +3,7 @@
 
 mod common;
 
+use barewire_testing::{Needs, have, program};
 use common::{barewire, run, said};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -96,6 +97,53 @@ fn lsp_talks_over_standard_input_and_output() {
     send(json!({"jsonrpc": "2.0", "method": "exit"}));
     drop(input);
     assert!(child.wait().unwrap().success());
+}
+
+/// Neovim as the client: messages, hover, definition in an included file, completion.
+#[test]
+fn lsp_serves_neovim() {
+    let Some(nvim) = have(Needs::Peers, program("nvim")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(path("include")).unwrap();
+    std::fs::write(path("include/types.p4"), "header H {\n  bit<8> f;\n}\n").unwrap();
+    let text = "#include <core.p4>\n#include \"types.p4\"\ncontrol c(inout H h) { apply { h.f = h.g; } }\n";
+    std::fs::write(path("a.p4"), text).unwrap();
+    let script = format!(
+        r#"
+local id = vim.lsp.start_client({{ name = "barewire", cmd = {{ "{barewire}", "switch", "lsp" }}, root_dir = "{folder}",
+  init_options = {{ include = {{ "{folder}/include" }} }} }})
+vim.cmd("edit {folder}/a.p4")
+vim.lsp.buf_attach_client(0, id)
+vim.wait(20000, function() return #vim.diagnostic.get(0) > 0 end)
+local function ask(method, column)
+  local at = {{ textDocument = {{ uri = vim.uri_from_bufnr(0) }}, position = {{ line = 2, character = column }} }}
+  return vim.lsp.buf_request_sync(0, "textDocument/" .. method, at, 20000)
+end
+local said = {{ messages = {{}}, hover = ask("hover", 16), definition = ask("definition", 16), completion = ask("completion", 33) }}
+for _, message in ipairs(vim.diagnostic.get(0)) do table.insert(said.messages, message.message) end
+vim.fn.writefile({{ vim.fn.json_encode(said) }}, "{folder}/said.json")
+vim.cmd("qa!")
+"#,
+        barewire = env!("CARGO_BIN_EXE_barewire"),
+        folder = folder.path().display(),
+    );
+    std::fs::write(path("ask.lua"), script).unwrap();
+    let luafile = format!("luafile {}", path("ask.lua"));
+    let mut editor = std::process::Command::new(nvim);
+    editor.args(["--headless", "--clean", "-c", &luafile, "-c", "qa!"]).env("HOME", folder.path());
+    let output = editor.stdin(Stdio::null()).output().unwrap();
+    let said = std::fs::read_to_string(path("said.json"))
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["messages"].as_array().map(Vec::len), Some(1), "{said}");
+    assert!(said["messages"][0].as_str().unwrap().contains("has no field `g`"), "{said}");
+    let of = |method: &str| said[method][0]["result"].clone();
+    assert!(of("hover")["contents"]["value"].as_str().unwrap().contains("bit<8> f;"), "{said}");
+    assert!(of("definition")["uri"].as_str().unwrap().ends_with("/include/types.p4"), "{said}");
+    let labels: Vec<Value> =
+        of("completion").as_array().unwrap().iter().map(|i| i["label"].clone()).collect();
+    assert!(labels.contains(&json!("f")) && labels.contains(&json!("isValid")), "{labels:?}");
 }
 
 #[test]

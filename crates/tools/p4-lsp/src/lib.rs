@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod documents;
+mod members;
 mod names;
 mod places;
 mod symbols;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use barewire_p4_source::Span;
-use barewire_p4_source::ast::{Decl, DeclKind, Ident, Param, StmtKind, TypeParam};
+use barewire_p4_source::ast::{Decl, DeclKind, Ident, Param, StmtKind, Type, TypeParam};
 use barewire_p4_source::lex::{Piece, TokenKind, piece};
 use lsp_types::{
     CompletionItem, CompletionItemKind, GotoDefinitionResponse, Hover, HoverContents, MarkupContent,
@@ -11,18 +11,29 @@ use lsp_types::{
 };
 
 use crate::documents::Read;
+use crate::members;
 use crate::places;
 
 /// A declaration that was found.
-struct Found {
+pub(crate) struct Found<'p> {
     label: String,
+    /// What it is of, if it has a type, and the declaration, if it is one of its own.
+    pub(crate) ty: Option<&'p Type>,
+    pub(crate) decl: Option<&'p Decl>,
     name: Span,
     /// What is shown of it.
     whole: Span,
     /// Where it holds; none: everywhere.
     scope: Option<Span>,
     /// Reached through a dot.
-    member: bool,
+    pub(crate) member: bool,
+}
+
+impl Found<'_> {
+    /// How far it holds: the smaller, the nearer.
+    pub(crate) fn reach(&self) -> u32 {
+        self.scope.map_or(u32::MAX, |scope| scope.end - scope.start)
+    }
 }
 
 pub fn definition(read: &Read, position: Position) -> Option<GotoDefinitionResponse> {
@@ -68,19 +79,18 @@ fn word(text: &str, at: usize) -> Option<(&str, bool)> {
     None
 }
 
-fn find(read: &Read, position: Position) -> Option<Found> {
+fn find(read: &Read, position: Position) -> Option<Found<'_>> {
     let text = read.map.file(read.root)?.text();
     let at = places::offset(text, position);
     let (name, dot) = word(text, at)?;
     let found = search(read, at, Some(name));
     // Members after a dot, others elsewhere, if there are any; then the smallest scope; of two, the last before the cursor.
-    let width = |f: &Found| f.scope.map_or(u32::MAX, |s| s.end - s.start);
     let behind = |f: &Found| f.name.file == read.root && f.name.start as usize > at;
-    found.into_iter().min_by_key(|f| (f.member != dot, width(f), behind(f)))
+    found.into_iter().min_by_key(|f| (f.member != dot, f.reach(), behind(f)))
 }
 
 /// Declarations of a name, or of all, that hold at a byte of the document.
-fn search(read: &Read, at: usize, name: Option<&str>) -> Vec<Found> {
+pub(crate) fn search<'p>(read: &'p Read, at: usize, name: Option<&str>) -> Vec<Found<'p>> {
     let mut search = Search { name, found: Vec::new() };
     for decl in &read.program.decls {
         search.decl(decl, None);
@@ -103,6 +113,9 @@ pub fn completion(read: &Read, position: Position) -> Vec<CompletionItem> {
         kind: Some(kind),
         ..CompletionItem::default()
     };
+    if dot && let Some(known) = members::of(read, before) {
+        return known.into_iter().map(|(label, kind)| item(&label, kind)).collect();
+    }
     let mut items: BTreeMap<String, CompletionItem> = BTreeMap::new();
     for found in search(read, at, None) {
         if found.member == dot {
@@ -166,29 +179,37 @@ const WORDS: &[&str] = &[
     "void",
 ];
 
-struct Search<'a> {
+struct Search<'a, 'p> {
     /// None: every name.
     name: Option<&'a str>,
-    found: Vec<Found>,
+    found: Vec<Found<'p>>,
 }
 
-impl Search<'_> {
-    fn add(&mut self, name: &Ident, whole: Span, scope: Option<Span>, member: bool) {
+impl<'p> Search<'_, 'p> {
+    fn add(&mut self, name: &'p Ident, whole: Span, scope: Option<Span>, member: bool) {
         if self.name.is_none_or(|wanted| &name.name[..] == wanted) {
-            self.found.push(Found { label: name.to_string(), name: name.span, whole, scope, member });
+            let (label, name) = (name.to_string(), name.span);
+            self.found.push(Found { label, ty: None, decl: None, name, whole, scope, member });
         }
     }
 
-    fn params(&mut self, types: &[TypeParam], params: &[Param], scope: Span) {
+    /// The same of something with a type.
+    fn add_typed(&mut self, name: &'p Ident, ty: &'p Type, whole: Span, scope: Option<Span>, member: bool) {
+        let before = self.found.len();
+        self.add(name, whole, scope, member);
+        self.found[before..].iter_mut().for_each(|found| found.ty = Some(ty));
+    }
+
+    fn params(&mut self, types: &'p [TypeParam], params: &'p [Param], scope: Span) {
         for ty in types {
             self.add(&ty.name, ty.name.span, Some(scope), false);
         }
         for param in params {
-            self.add(&param.name, param.span, Some(scope), false);
+            self.add_typed(&param.name, &param.ty, param.span, Some(scope), false);
         }
     }
 
-    fn stmts(&mut self, stmts: &[barewire_p4_source::ast::Stmt], scope: Span) {
+    fn stmts(&mut self, stmts: &'p [barewire_p4_source::ast::Stmt], scope: Span) {
         for stmt in stmts {
             match &stmt.kind {
                 StmtKind::Decl(decl) => self.decl(decl, Some(scope)),
@@ -219,10 +240,18 @@ impl Search<'_> {
         }
     }
 
-    fn decl(&mut self, decl: &Decl, scope: Option<Span>) {
+    fn decl(&mut self, decl: &'p Decl, scope: Option<Span>) {
         let inside = decl.span;
         if let Some(name) = decl.name() {
+            let before = self.found.len();
             self.add(name, decl.span, scope, false);
+            let ty = match &decl.kind {
+                DeclKind::Const(d) => Some(&d.ty),
+                DeclKind::Variable(d) => Some(&d.ty),
+                DeclKind::Instance(d) => Some(&d.ty),
+                _ => None,
+            };
+            self.found[before..].iter_mut().for_each(|found| (found.ty, found.decl) = (ty, Some(decl)));
         }
         match &decl.kind {
             DeclKind::Instance(d) => {
@@ -249,7 +278,7 @@ impl Search<'_> {
             DeclKind::Struct(d) => {
                 self.params(&d.type_params, &[], inside);
                 for field in &d.fields {
-                    self.add(&field.name, field.span, None, true);
+                    self.add_typed(&field.name, &field.ty, field.span, None, true);
                 }
             }
             DeclKind::Enum(d) => {

@@ -93,7 +93,10 @@ fn a_session() {
         v.as_array().unwrap().iter().map(|i| i["label"].as_str().unwrap().to_owned()).collect()
     };
     // Behind the dot of `h.f`, and at the start of `set(n)`.
-    assert_eq!(labels(&editor.ask("textDocument/completion", at(3, 23))), ["apply", "f"]);
+    assert_eq!(
+        labels(&editor.ask("textDocument/completion", at(3, 23))),
+        ["f", "isValid", "setInvalid", "setValid"]
+    );
     let names = labels(&editor.ask("textDocument/completion", at(3, 26)));
     assert!(["set", "n", "h", "H", "c", "if"].iter().all(|n| names.contains(&(*n).to_owned())), "{names:?}");
     assert!(!names.contains(&"f".to_owned()));
@@ -139,6 +142,50 @@ fn a_session() {
     assert_eq!(editor.ask("textDocument/documentSymbol", json!({"textDocument": {"uri": uri}})), Value::Null);
 
     assert_eq!(editor.ask("shutdown", Value::Null), Value::Null);
+    editor.tell("exit", Value::Null);
+    thread.join().unwrap().unwrap();
+}
+
+/// Statements that are not finished have what their types have.
+#[test]
+fn completion_behind_a_dot_follows_the_types() {
+    let (server, client) = Connection::memory();
+    let files = MemoryFiles::one("/p/types.p4", "header H {\n  bit<8> f;\n}\n");
+    let thread =
+        std::thread::spawn(move || serve(&server, &files, &Options::default()).map_err(|e| e.to_string()));
+    let mut editor = Editor { connection: client, next: 0 };
+    editor.ask("initialize", json!({"capabilities": {}}));
+    editor.tell("initialized", json!({}));
+    let mut version = 0;
+    let mut offered = |statement: &str| -> Vec<String> {
+        let text = format!(
+            "#include <core.p4>\n#include \"types.p4\"\nenum E {{ one, two }}\ntypedef H G;\n\
+             struct S {{ H h; G[2] s; }}\nextern X {{ X(); void go(); }}\n\
+             control c(inout S a, inout bit<8> n) {{ X() x; table t {{ key = {{ n: exact; }} actions = {{ NoAction; }} }}\n\
+             apply {{ {statement} }} }}\n"
+        );
+        let uri = format!("file:///p/{version}.p4");
+        version += 1;
+        let document = json!({"uri": uri, "languageId": "p4", "version": 1, "text": text});
+        editor.tell("textDocument/didOpen", json!({ "textDocument": document }));
+        editor.diagnostics();
+        let at = json!({"line": 7, "character": "apply { ".len() + statement.len()});
+        let items =
+            editor.ask("textDocument/completion", json!({"textDocument": {"uri": uri}, "position": at}));
+        items.as_array().unwrap().iter().map(|i| i["label"].as_str().unwrap().to_owned()).collect()
+    };
+    let header = ["f", "isValid", "setInvalid", "setValid"];
+    assert_eq!(offered("a."), ["h", "s"]);
+    assert_eq!(offered("n = a.h."), header);
+    assert_eq!(offered("n = a.h.f + a.s[n[0:0]].is"), header);
+    assert_eq!(offered("a.s.last."), header);
+    assert_eq!(offered("a.s."), ["last", "lastIndex", "next", "size", "pop_front", "push_front"]);
+    assert_eq!(offered("E."), ["one", "two"]);
+    assert_eq!(offered("x."), ["go"]);
+    assert_eq!(offered("t."), ["apply"]);
+    assert_eq!(offered("if (t.apply()."), ["action_run", "hit", "miss"]);
+    assert!(offered("n = error.").contains(&"NoMatch".to_owned()));
+    editor.ask("shutdown", Value::Null);
     editor.tell("exit", Value::Null);
     thread.join().unwrap().unwrap();
 }

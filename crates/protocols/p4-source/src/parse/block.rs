@@ -133,22 +133,27 @@ impl Parser<'_> {
             }
         }
         self.in_state = false;
-        let transition = if self.kind() == TokenKind::Transition { Some(self.transition()?) } else { None };
+        let transition = if self.kind() == TokenKind::Transition { self.transition()? } else { None };
         self.expect(TokenKind::RBrace)?;
         self.scopes.leave();
         Ok(State { id: self.id(), span: start.to(self.previous()), annotations, name, stmts, transition })
     }
 
-    fn transition(&mut self) -> Parsed<Transition> {
+    fn transition(&mut self) -> Parsed<Option<Transition>> {
         let start = self.expect(TokenKind::Transition)?;
         let kind = if self.is(TokenKind::Select) {
             TransitionKind::Select(self.select()?)
         } else {
+            if !Self::is_name(self.token()) {
+                let failed = self.unexpected(Some("the name of a state, or `select`"));
+                // The state ends here all the same.
+                return if self.kind() == TokenKind::RBrace && !self.quiet { Ok(None) } else { Err(failed) };
+            }
             let name = self.name()?;
             self.expect_semi()?;
             TransitionKind::Direct(name)
         };
-        Ok(Transition { id: self.id(), span: start.to(self.previous()), kind })
+        Ok(Some(Transition { id: self.id(), span: start.to(self.previous()), kind }))
     }
 
     fn select(&mut self) -> Parsed<Select> {

@@ -2,6 +2,7 @@
 use super::{Failed, Parser};
 use crate::diag::Diagnostic;
 use crate::lex::{LINE, Token, TokenKind};
+use crate::source::Span;
 use barewire_text::nearest;
 
 /// Types that programs take from a file that they forgot to include.
@@ -39,6 +40,10 @@ impl Parser<'_> {
     /// Reports an error at this token; a second one at the same token is the same.
     pub(super) fn report(&mut self, diagnostic: Diagnostic) -> Failed {
         if !self.quiet && self.last_error.replace(self.at) != Some(self.at) {
+            let diagnostic = match self.meant {
+                Some((name, meant)) => diagnostic.label(name, format!("is this property `{meant}`?")),
+                None => diagnostic,
+            };
             self.diags.push(diagnostic);
         }
         Failed
@@ -50,9 +55,16 @@ impl Parser<'_> {
             return Failed;
         }
         let token = self.token();
+        if token.kind == TokenKind::Eof && self.at > 0 && self.tokens[self.at - 1].kind == TokenKind::OpenStr
+        {
+            // The string took the rest of the file.
+            self.last_error = Some(self.at);
+            return Failed;
+        }
         let found = self.describe(token);
         let wanted = wanted.map_or_else(|| self.alternatives(), str::to_owned);
-        let mut error = Diagnostic::error("syntax", token.span, format!("expected {wanted}, found {found}"));
+        let mut error =
+            Diagnostic::error("syntax", self.shown_span(token), format!("expected {wanted}, found {found}"));
         if token.has(LINE) && self.at > 0 {
             // What is missing is missing at the end of the line before.
             let missing = self.previous().after();
@@ -61,6 +73,15 @@ impl Parser<'_> {
             error = error.here(format!("expected {wanted}"));
         }
         self.report(self.advise(error, token))
+    }
+
+    /// Of a string without its end, the first line.
+    fn shown_span(&self, token: Token) -> Span {
+        let length = self.text(token).lines().next().map_or(0, str::len);
+        match token.kind {
+            TokenKind::OpenStr => token.span.first(length as u32),
+            _ => token.span,
+        }
     }
 
     /// A token in a message.
@@ -110,6 +131,26 @@ impl Parser<'_> {
             TokenKind::EqEq if self.expected_at == self.at && self.expected.contains(&TokenKind::Assign) => {
                 error.help("`=` assigns, `==` compares")
             }
+            TokenKind::Assign
+                if self.expected_at == self.at && self.expected.contains(&TokenKind::RParen) =>
+            {
+                error.help("`==` compares, `=` assigns")
+            }
+            TokenKind::Minus | TokenKind::Plus | TokenKind::PlusPlus
+                if self.expected_at == self.at && self.expected.contains(&TokenKind::Assign) =>
+            {
+                let sign = if token.kind == TokenKind::Minus { '-' } else { '+' };
+                error.help(format!("P4 has no `{sign}{sign}`: write `x = x {sign} 1`"))
+            }
+            TokenKind::LBrace if self.expected_at == self.at && self.expected.contains(&TokenKind::Semi) => {
+                match self.word_before_parentheses() {
+                    Some("elif" | "elsif" | "elseif") => error.help("P4 writes it in two words: `else if`"),
+                    Some("while" | "do" | "until") => {
+                        error.help("P4 has `for (init; condition; update)`, and parsers go back to a state")
+                    }
+                    _ => error,
+                }
+            }
             TokenKind::OpenStr => error.help("a `\"` is missing"),
             TokenKind::BadInt => {
                 error.help("integers are `10`, `0xff`, `0b11`, `0o7`, with a width `8w10` or `8s10`")
@@ -123,6 +164,33 @@ impl Parser<'_> {
             }
             _ => error,
         }
+    }
+
+    /// What stands before the `( … )` that ends here.
+    fn word_before_parentheses(&self) -> Option<&str> {
+        let mut depth = 0_usize;
+        for at in (0..self.at).rev() {
+            match self.tokens[at].kind {
+                TokenKind::RParen => depth += 1,
+                TokenKind::LParen => depth = depth.checked_sub(1)?,
+                TokenKind::Semi | TokenKind::LBrace | TokenKind::RBrace => return None,
+                _ if depth > 0 => continue,
+                _ => return Some(self.text(self.tokens[at])),
+            }
+        }
+        None
+    }
+
+    /// Where a type of this name is declared further down.
+    fn declared_later(&self, token: Token) -> Option<Span> {
+        use TokenKind::{Enum, Extern, Header, HeaderUnion, Ident, Struct};
+        let pairs = self.tokens[self.at..].windows(2);
+        let mut found = pairs.filter(|pair| {
+            matches!(pair[0].kind, Struct | Header | HeaderUnion | Enum | Extern)
+                && pair[1].kind == Ident
+                && pair[1].text == token.text
+        });
+        found.next().map(|pair| pair[1].span)
     }
 
     /// A type was wanted, and this is none.
@@ -140,7 +208,11 @@ impl Parser<'_> {
         let home = HOMES.iter().find(|(name, _)| *name == text);
         let known: Vec<&str> = self.scopes.types().map(|sym| &**self.names.name(sym)).collect();
         let basic = ["bit", "int", "bool", "varbit", "error", "string", "tuple", "list", "void"];
-        if let Some((_, file)) = home {
+        if let Some(later) = self.declared_later(token) {
+            error = error
+                .label(later, "declared here")
+                .help("move the declaration up: a name is known behind it");
+        } else if let Some((_, file)) = home {
             error = error.help(format!("it is declared in {file}: `#include <{file}>`"));
         } else if let Some(near) = nearest(text, known.into_iter().chain(basic)) {
             error = error.help(format!("there is a type `{near}`"));

@@ -102,6 +102,8 @@ pub(crate) struct Parser<'a> {
     in_state: bool,
     /// Between `<` and `>`, where `>` is no operator.
     in_angles: bool,
+    /// The name of a property whose value is read, and what it may have been meant to be.
+    meant: Option<(Span, &'static str)>,
 }
 
 impl<'a> Parser<'a> {
@@ -121,6 +123,7 @@ impl<'a> Parser<'a> {
             expected_at: 0,
             in_state: false,
             in_angles: false,
+            meant: None,
         }
     }
 

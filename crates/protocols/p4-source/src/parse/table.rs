@@ -1,7 +1,9 @@
 //! Tables (section 14.2).
 use super::{Parsed, Parser};
 use crate::ast::{ActionRef, Annotation, Entry, KeyElement, Property, PropertyKind, Table};
-use crate::lex::TokenKind;
+use crate::lex::{Token, TokenKind};
+use crate::source::Span;
+use barewire_text::nearest;
 
 impl Parser<'_> {
     /// `table t { … }`
@@ -51,8 +53,20 @@ impl Parser<'_> {
             | TokenKind::Priority => {
                 self.advance();
                 self.expect(TokenKind::Assign)?;
-                let value = self.expr()?;
-                self.expect_semi()?;
+                let open = self.at;
+                self.meant = self.meant_property(token);
+                let value = self.expr().and_then(|value| self.expect_semi().map(|_| value));
+                let misnamed = self.meant.take().is_some();
+                let value = match value {
+                    Err(_) if misnamed && !self.quiet => {
+                        // Nothing in it is read, and what follows is.
+                        self.skip_braces(open);
+                        let span = start.to(self.previous());
+                        let kind = PropertyKind::Key(Vec::new());
+                        return Ok(Property { id: self.id(), span, annotations, is_const, name, kind });
+                    }
+                    value => value?,
+                };
                 let span = start.to(self.previous());
                 return Ok(Property {
                     id: self.id(),
@@ -72,6 +86,31 @@ impl Parser<'_> {
         self.expect(TokenKind::RBrace)?;
         let span = start.to(self.previous());
         Ok(Property { id: self.id(), span, annotations, is_const, name, kind })
+    }
+
+    /// What a property with `{ … }` that has another name may have been meant to be.
+    fn meant_property(&self, name: Token) -> Option<(Span, &'static str)> {
+        if self.quiet || self.kind() != TokenKind::LBrace {
+            return None;
+        }
+        let meant = match self.text(name) {
+            // Of P4_14.
+            "reads" => "key",
+            text => nearest(text, ["key", "actions", "entries"])?,
+        };
+        Some((name.span, meant))
+    }
+
+    fn skip_braces(&mut self, open: usize) {
+        self.at = open + 1;
+        let mut depth = 1_usize;
+        while depth > 0 && self.kind() != TokenKind::Eof {
+            match self.advance().kind {
+                TokenKind::LBrace => depth += 1,
+                TokenKind::RBrace => depth -= 1,
+                _ => {}
+            }
+        }
     }
 
     /// `key = {`

@@ -1,6 +1,6 @@
 //! Conversions: which type becomes which without a word, and which by a cast (specification, section 8.11).
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, Sign};
 use num_traits::{One as _, Zero as _};
 
 use super::ty::{Type, TypeId};
@@ -417,13 +417,16 @@ impl<'a> Checker<'a> {
             Type::Signed(width) => (*width, true),
             _ => return,
         };
-        if let Some(Value::Int(number)) = self.fold(expr)
+        // The value as it was written: what it is converted to always fits.
+        if let Some(Value::Int(number)) = self.fold_plain(expr)
             && !value::fits(&number, width, signed)
         {
             let shown = self.show(to);
             let kept = value::wrap(&number, width, signed);
+            let negative = number.sign() == Sign::Minus && !signed;
+            let code = if negative { warn::MISMATCH } else { warn::OVERFLOW };
             self.warn(
-                Diagnostic::warning(warn::OVERFLOW, expr.span, format!("{number} does not fit `{shown}`"))
+                Diagnostic::warning(code, expr.span, format!("{number} does not fit `{shown}`"))
                     .here(format!("becomes {kept}")),
             );
         }

@@ -418,6 +418,7 @@ impl<'a> Checker<'a> {
         let context = Context { place: Place::Action, result: None, loops: 0 };
         self.inside(context, |this| this.block(&it.body));
         self.pop_scope();
+        self.check_ends(&it.body);
         self.open.remove(&symbol);
     }
 
@@ -564,6 +565,9 @@ impl<'a> Checker<'a> {
             if self.is_object(ty) {
                 problem = problem
                     .help(format!("an instance is declared with parentheses: `{shown}(…) {};`", it.name));
+            }
+            if ty == TypeId::INT {
+                problem = problem.help("give it a width, such as `bit<32>`, or `int<32>` with a sign");
             }
             self.report(problem);
             ty = TypeId::ERROR;

@@ -80,8 +80,21 @@ impl<'a> Checker<'a> {
                 }
                 if all { After::Nothing } else { After::Next }
             }
+            StmtKind::For(it) => {
+                self.after(&it.body);
+                After::Next
+            }
+            StmtKind::ForIn(it) => {
+                self.after(&it.body);
+                After::Next
+            }
             _ => After::Next,
         }
+    }
+
+    /// Warns of what stands behind a `return`, an `exit` and the like.
+    pub(super) fn check_ends(&mut self, body: &'a Block) {
+        self.after_block(body);
     }
 
     /// States that the first one does not reach, and parsers that never end.

@@ -112,6 +112,10 @@ impl<'a> Checker<'a> {
                     Diagnostic::error(code::TYPE, name.span, format!("`{shown}` has no field `{name}`"));
                 if let Some(near) = near {
                     problem = problem.help(format!("there is a field `{near}`"));
+                } else if self.is_header(of)
+                    && let Some(method) = nearest_method(&name.name)
+                {
+                    problem = problem.help(format!("headers have a method `{method}()`"));
                 }
                 if let Some(declared) = decl.name() {
                     problem = problem.label(declared.span, "declared here");
@@ -194,4 +198,11 @@ impl<'a> Checker<'a> {
         self.report(problem);
         TypeId::ERROR
     }
+}
+
+fn nearest_method(name: &str) -> Option<&'static str> {
+    if name.eq_ignore_ascii_case("valid") {
+        return Some("isValid");
+    }
+    nearest(name, ["isValid", "setValid", "setInvalid"])
 }

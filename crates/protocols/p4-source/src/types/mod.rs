@@ -54,7 +54,7 @@ pub use program::{
 };
 use ty::{ExternId, TableId, TypeId, TypeList};
 
-use crate::ast::{self, Ident, Name, NodeId};
+use crate::ast::{self, Decl, Ident, Name, NodeId};
 use crate::diag::{Diagnostic, Diagnostics, Severity};
 use crate::source::{SourceMap, Span};
 use barewire_text::nearest;
@@ -263,6 +263,9 @@ struct Checker<'a> {
     current_table: Option<TableId>,
     /// Expressions whose value is being computed.
     folding: HashSet<NodeId>,
+    /// All declarations of the top level, and those of the block at hand: some are named too early.
+    top: &'a [Decl],
+    locals: &'a [Decl],
     facts: Facts,
 }
 
@@ -298,6 +301,8 @@ impl<'a> Checker<'a> {
             switch_subject: None,
             current_table: None,
             folding: HashSet::new(),
+            top: &program.decls,
+            locals: &[],
             facts: Facts::default(),
         }
     }
@@ -464,7 +469,13 @@ impl<'a> Checker<'a> {
         // Who has so many unknown names needs no advice for each.
         let few = self.problems.len() < SUGGESTIONS;
         let names = self.scopes.iter().flat_map(|scope| scope.names.keys()).map(|name| &**name);
-        if let Some(near) = nearest(&name.name, names.filter(|_| few)) {
+        let named = |decl: &&'a Decl| decl.name().is_some_and(|other| other.name == name.name);
+        let later = self.locals.iter().chain(self.top).find(named).and_then(Decl::name);
+        if let Some(later) = later.filter(|later| later.span != name.span) {
+            problem = problem
+                .label(later.span, "declared here")
+                .help("a name is known behind its declaration only: move that up, where it can be");
+        } else if let Some(near) = nearest(&name.name, names.filter(|_| few)) {
             problem = problem.help(format!("there is a `{near}`"));
         } else if let Some(file) = declare::architecture_of(&name.name) {
             problem = problem.help(format!("`#include <{file}>` declares it"));

@@ -68,6 +68,7 @@ impl<'a> Checker<'a> {
 
     pub(super) fn control(&mut self, decl: &'a Decl, it: &'a ast::Control) {
         let symbol = self.open_block(decl, &it.head, &it.constructor_params, BlockKind::Control);
+        self.locals = &it.locals;
         let context = Context { place: Place::ControlLocals, result: None, loops: 0 };
         self.inside(context, |this| {
             for local in &it.locals {
@@ -76,6 +77,8 @@ impl<'a> Checker<'a> {
         });
         let context = Context { place: Place::Apply, result: None, loops: 0 };
         self.inside(context, |this| this.block(&it.apply));
+        self.check_ends(&it.apply);
+        self.locals = &[];
         self.close_block(symbol);
     }
 
@@ -88,6 +91,7 @@ impl<'a> Checker<'a> {
                 self.declare(&state.name, SymbolKind::State, TypeId::CALLABLE, state.id, &state.annotations);
             self.out.symbols[id.index()].used = true;
         }
+        self.locals = &it.locals;
         let context = Context { place: Place::ParserLocals, result: None, loops: 0 };
         self.inside(context, |this| {
             for local in &it.locals {
@@ -98,6 +102,7 @@ impl<'a> Checker<'a> {
             let context = Context { place: Place::State, result: None, loops: 0 };
             self.inside(context, |this| this.state(state));
         }
+        self.locals = &[];
         self.close_block(symbol);
         self.check_reach(it);
     }

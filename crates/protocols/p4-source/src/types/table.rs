@@ -157,6 +157,10 @@ impl<'a> Checker<'a> {
                 problem = problem.help(format!("there is a `{near}`"));
             } else if let Some(file) = super::declare::architecture_of(&name.name) {
                 problem = problem.help(format!("`#include <{file}>` declares it"));
+            } else if !self.out.match_kinds.is_empty() {
+                let known: Vec<String> =
+                    self.out.match_kinds.iter().map(|kind| format!("`{kind}`")).collect();
+                problem = problem.help(format!("there are {}", known.join(", ")));
             }
             self.report_at(Stage::Names, problem);
             return None;

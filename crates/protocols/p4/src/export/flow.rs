@@ -2,6 +2,7 @@
 
 use super::expr::Ahead;
 use super::{Export, Result, hex};
+use crate::import::OPTIONAL_KEY;
 use crate::ir::{
     ActionCall, Expr, HeaderRef, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Parser, ParserOp,
     ParserState, Pipeline, StateId, Stmt, Table, TableActions, TableKind, TransitionMatch, UnaryOp,
@@ -312,7 +313,13 @@ impl Export<'_> {
             }
         };
         let mask = field.mask.as_ref().map(hex);
-        Ok(object! { "match_type": field.kind.name(), "name": &*field.name, "target": target, "mask": mask })
+        let mut key = object! {
+            "match_type": match_name(field.kind), "name": &*field.name, "target": target, "mask": mask,
+        };
+        if field.kind == MatchKind::Optional {
+            key[OPTIONAL_KEY] = json!(true);
+        }
+        Ok(key)
     }
 
     fn call(&self, call: &ActionCall) -> Vec<String> {
@@ -418,19 +425,18 @@ fn padded(value: &BigUint, width: u32) -> String {
     joined(std::iter::once((value.clone(), width)))
 }
 
+/// bmv2 knows no optional keys; p4c writes them as ternary ones, and so do we.
+fn match_name(kind: MatchKind) -> &'static str {
+    if kind == MatchKind::Optional { MatchKind::Ternary.name() } else { kind.name() }
+}
+
 fn match_key(param: &MatchParam, field: &KeyField) -> Value {
-    let (kind, width) = (field.kind.name(), field.width);
+    let (kind, width) = (match_name(field.kind), field.width);
     match param {
         MatchParam::Exact(value) => json!({ "match_type": kind, "key": padded(value, width) }),
         MatchParam::Valid(valid) => json!({ "match_type": kind, "key": valid }),
         MatchParam::Lpm { value, prefix_len } => {
             json!({ "match_type": kind, "key": padded(value, width), "prefix_length": prefix_len })
-        }
-        MatchParam::Ternary { mask, .. } if field.kind == MatchKind::Optional && *mask == BigUint::ZERO => {
-            json!({ "match_type": kind, "key": Value::Null })
-        }
-        MatchParam::Ternary { value, .. } if field.kind == MatchKind::Optional => {
-            json!({ "match_type": kind, "key": padded(value, width) })
         }
         MatchParam::Ternary { value, mask } => {
             json!({ "match_type": kind, "key": padded(value, width), "mask": padded(mask, width) })

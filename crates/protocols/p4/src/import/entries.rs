@@ -107,7 +107,8 @@ fn value(at: &Json<'_>, width: u32) -> Result<BigUint> {
 fn match_param(item: &Json<'_>, field: &KeyField) -> Result<MatchParam> {
     let at = item.need("match_type")?;
     let kind = match_kind(at)?;
-    if kind != field.kind {
+    let written_as_ternary = (kind, field.kind) == (MatchKind::Ternary, MatchKind::Optional);
+    if kind != field.kind && !written_as_ternary {
         let text =
             format!("the entry matches field '{}' by '{}', the table by another kind", field.name, at.str()?);
         return Fault::value(at, text);
@@ -123,7 +124,11 @@ fn match_param(item: &Json<'_>, field: &KeyField) -> Result<MatchParam> {
             MatchParam::Lpm { value: value(item.need("key")?, width)? & mask, prefix_len }
         }
         MatchKind::Ternary => {
-            let mask = hex_unsigned(item.need("mask")?)? & all;
+            let mask = hex_unsigned(item.need("mask")?)? & &all;
+            if written_as_ternary && mask != BigUint::ZERO && mask != all {
+                let text = format!("field '{}' is optional: the mask is 0 or all {width} bits", field.name);
+                return Fault::value(item, text);
+            }
             MatchParam::Ternary { value: value(item.need("key")?, width)? & &mask, mask }
         }
         MatchKind::Optional => match item.get("key") {

@@ -27,6 +27,7 @@ use error::{Fault, Result};
 pub use error::{ImportError, JsonPlace, Problem, SyntaxProblem};
 use json::Json;
 use std::fmt;
+pub(crate) use tables::OPTIONAL_KEY;
 
 /// The major version of the format that is read.
 pub const MAJOR_VERSION: i64 = 2;

@@ -23,6 +23,9 @@ const MATCH_KINDS: [(&str, MatchKind); 6] = [
     ("optional", MatchKind::Optional),
 ];
 
+/// Marks a ternary key that is optional in the source. bmv2 knows no optional keys, and passes over members it does not know.
+pub(crate) const OPTIONAL_KEY: &str = "optional";
+
 pub(super) fn match_kind(at: &Json<'_>) -> Result<MatchKind> {
     let name = at.str()?;
     match MATCH_KINDS.iter().find(|(n, _)| *n == name) {
@@ -152,7 +155,10 @@ impl Importer {
     }
 
     fn key_field(&mut self, item: &Json<'_>) -> Result<KeyField> {
-        let kind = match_kind(item.need("match_type")?)?;
+        let mut kind = match_kind(item.need("match_type")?)?;
+        if kind == MatchKind::Ternary && item.get(OPTIONAL_KEY).map_or(Ok(false), Json::bool)? {
+            kind = MatchKind::Optional;
+        }
         let target = item.need("target")?;
         let valid_name = |importer: &Importer, header: &HeaderRef| match header {
             HeaderRef::Header(id) => importer.program.headers[id.at()].name.clone(),
