@@ -108,8 +108,9 @@ def end():
     try:
         good = ("latest", "naturally_refreshed")
         eventually("all books are good", lambda: feed.instruments() and all(i.state in good for i in feed.instruments(channel)))
-        eventually("the reader has all", lambda: feed.counters()["queue.items"] == 0)
         # What the kernel still has of the loops changes no book.
+        time.sleep(0.5)
+        eventually("the reader has all", lambda: feed.counters()["queue.items"] == 0 and not feed._ready)
         time.sleep(0.5)
         last["counters"] = feed.counters()
         last["instruments"] = feed.instruments()
@@ -133,7 +134,7 @@ assert counters["queue.dropped"] == 0
 assert len(kinds[Gap]) == counters[f"feed_channel.{channel}.gaps"] >= 1, kinds[Gap]
 assert sum(gap.last - gap.first + 1 for gap in kinds[Gap]) == counters[f"feed_channel.{channel}.lost_packets"]
 assert kinds[Recovery][-1].phase == "end" and any(r.phase == "begin" and r.unsettled > 0 for r in kinds[Recovery])
-assert {line.state for line in kinds[Line]} == {"up"} and {"IA", "IB"} <= {line.line for line in kinds[Line]}
+assert {"IA", "IB"} <= {line.line for line in kinds[Line] if line.state == "up"}
 assert counters["source.0.packets"] > counters[f"feed_channel.{channel}.packets"] > 0
 assert all(item.channel == channel for item in items)
 assert all(book.cause == "query" and book.is_good for book in last["books"])
