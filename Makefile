@@ -231,9 +231,10 @@ dist: tools room ## Build the packages into target/dist: tarballs, .deb, .rpm, i
 dist-test: ## Install each package of target/dist into a clean place, run its hello-world, remove it again
 	@packaging/dist-test.sh "$(TARGET)/dist"
 
-# Two builds of the same commit, each from nothing.
+# A second build of the same commit, from nothing.
 .PHONY: dist-same
 dist-same: dist ## Build the packages again, from nothing, and compare every byte
+	@rm -rf "$(TARGET)/dist-again"
 	@CARGO="$(CARGO)" packaging/dist.sh "$(TARGET)/dist-again" "$(TARGET)/dist-again/dist" > /dev/null
 	@diff $(TARGET)/dist/SHA256SUMS $(TARGET)/dist-again/dist/SHA256SUMS && echo "the same bytes: $$(wc -l < $(TARGET)/dist/SHA256SUMS) files"
 
@@ -263,6 +264,26 @@ soak: build ## Messages over every port, clean and faulty, a switch and a machin
 	        $(CARGO) test --package barewire-$${test%%:*} --release --quiet --test $${test##*:} -- --nocapture --test-threads 16; \
 	done
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -n 1)
+C_LIBRARIES := $(foreach name,barewire bwfeed bwverbs,$(TARGET)/release/lib$(name).so $(TARGET)/release/lib$(name).a)
+
+.PHONY: lib
+lib: tools room ## Build the C libraries, shared and static
+	$(CARGO) build --release --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi
+
+# Where root has no cargo (sudo), what `make lib` built before is taken.
+.PHONY: install-lib
+install-lib: ## Install the C libraries, headers, pkg-config files and CMake package under PREFIX=/usr/local
+	@if command -v $(firstword $(CARGO)) > /dev/null; then \
+	    $(MAKE) --no-print-directory lib; \
+	elif [ "$$(ls $(C_LIBRARIES) 2> /dev/null | wc -l)" != $(words $(C_LIBRARIES)) ]; then \
+	    echo "note: the C libraries are not built, and not installed" >&2; \
+	    echo "hint: make lib, as the user who has cargo; then make install-lib" >&2; \
+	    exit $(if $(OPTIONAL),0,1); \
+	fi; \
+	STRIP=$$(command -v strip || true) packaging/c-libraries.sh $(TARGET)/release "$(DESTDIR)$(PREFIX)" $(VERSION); \
+	if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then PATH="$$PATH:/sbin:/usr/sbin" ldconfig || true; fi
+
 SHARE := "$(DESTDIR)$(PREFIX)/share"
 
 .PHONY: install
@@ -277,3 +298,4 @@ install: build ## Install the binary, manual pages and completions (bash, zsh, f
 	$(BAREWIRE) completions bash > $(SHARE)/bash-completion/completions/barewire
 	$(BAREWIRE) completions zsh > $(SHARE)/zsh/site-functions/_barewire
 	$(BAREWIRE) completions fish > $(SHARE)/fish/vendor_completions.d/barewire.fish
+	@$(MAKE) --no-print-directory install-lib OPTIONAL=1

@@ -147,6 +147,26 @@ test_tarball() {
     prefix/bin/barewire --version
     cc -std=c11 -Iprefix/include prefix/share/doc/barewire/examples/echo.c -o echo -Lprefix/lib -lbarewire "-Wl,-rpath,$PWD/prefix/lib"
     hello prefix/share/doc/barewire/README-c.md
+    if command -v pkg-config > /dev/null; then
+        rm echo
+        # shellcheck disable=SC2046
+        PKG_CONFIG_PATH=prefix/lib/pkgconfig sh -c 'cc -std=c11 prefix/share/doc/barewire/examples/echo.c -o echo $(pkg-config --cflags --libs barewire) "-Wl,-rpath,$PWD/prefix/lib"'
+        hello prefix/share/doc/barewire/README-c.md
+    else
+        echo "SKIPPED IN PART: tarball and C: pkg-config is not installed" >&2
+    fi
+    if command -v cmake > /dev/null; then
+        rm echo
+        mkdir project
+        printf 'cmake_minimum_required(VERSION 3.16)\nproject(hello C)\nfind_package(barewire CONFIG REQUIRED)\nadd_executable(echo %s)\ntarget_link_libraries(echo PRIVATE barewire::barewire)\n' \
+            "$PWD/prefix/share/doc/barewire/examples/echo.c" > project/CMakeLists.txt
+        cmake -S project -B project/build "-DCMAKE_PREFIX_PATH=$PWD/prefix" > cmake.log && cmake --build project/build >> cmake.log || { cat cmake.log >&2; return 1; }
+        mv project/build/echo .
+        hello prefix/share/doc/barewire/README-c.md
+        rm -r project
+    else
+        echo "SKIPPED IN PART: tarball and C: cmake is not installed" >&2
+    fi
     tar -tzf "$tarball" | sed 's#^[^/]*/##' | grep -v '/$' | sed '/^$/d; s#^#prefix/#' | xargs -d '\n' rm
     gone prefix
 }

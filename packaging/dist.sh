@@ -12,8 +12,9 @@ export VERSION=$version
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2> /dev/null || echo 315532800)}
 # PROFILE=dev packs what tests have built already: large and slow, to try the packing itself.
 profile=${PROFILE:-release}
-# Where it was built is not in it.
-[ "$profile" = dev ] || export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+# Where it was built is not in it; of several that fit the last counts, and what build scripts write lies in the target folder.
+[ "$profile" = dev ] || export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo \
+--remap-path-prefix=$target/dist-build=/build"
 only=${ONLY:-}
 [ -n "$only" ] || rm -rf "$dist"
 mkdir -p "$dist"
@@ -36,6 +37,13 @@ packed() { tar --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --n
 licences() {
     mkdir -p "$1"
     cp LICENSE-MIT LICENSE-APACHE "$1"
+}
+
+# bill FILE MANIFEST PACKAGE...: what is linked into them.
+bill() {
+    if command -v python3 > /dev/null; then
+        python3 packaging/sbom.py "${@:2}" > "$1"
+    fi
 }
 
 # Its own folder: other flags than `make build` has would make everything anew there.
@@ -61,7 +69,7 @@ built=$here/$folder
 # Into a prefix: what the tarball and the Debian packages have in common.
 install_into() {
     local prefix=$1 share=$1/share
-    mkdir -p "$prefix"/{bin,lib/pkgconfig,include} "$share"/{man/man1,doc/barewire/examples} \
+    mkdir -p "$prefix/bin" "$share"/{man/man1,doc/barewire/examples} \
         "$share"/{bash-completion/completions,zsh/site-functions,fish/vendor_completions.d}
     install -m 755 "$built/barewire" "$prefix/bin/"
     strip --strip-unneeded "$prefix/bin/barewire"
@@ -70,22 +78,13 @@ install_into() {
     "$built/barewire" completions bash > "$share/bash-completion/completions/barewire"
     "$built/barewire" completions zsh > "$share/zsh/site-functions/_barewire"
     "$built/barewire" completions fish > "$share/fish/vendor_completions.d/barewire.fish"
-    local so
-    for so in libbarewire libbwfeed libbwverbs; do
-        install -m 755 "$built/$so.so" "$prefix/lib/"
-        strip --strip-unneeded "$prefix/lib/$so.so"
-    done
-    cp bindings/c/{barewire,bwfeed,bwverbs,machnet}.h bindings/cpp/barewire.hpp "$prefix/include/"
-    printf 'prefix=${pcfiledir}/../..\n\nName: barewire\nDescription: Low-latency messages\nVersion: %s\nLibs: -L${prefix}/lib -lbarewire\nCflags: -I${prefix}/include\n' \
-        "$version" > "$prefix/lib/pkgconfig/barewire.pc"
+    STRIP=strip packaging/c-libraries.sh "$built" "$prefix" "$version"
     cp bindings/c/examples/{echo,books}.c bindings/cpp/examples/{echo,bench}.cpp "$share/doc/barewire/examples/"
     cp bindings/c/README.md "$share/doc/barewire/README-c.md"
     cp bindings/cpp/README.md "$share/doc/barewire/README-cpp.md"
     cp CHANGELOG.md "$share/doc/barewire/"
     licences "$share/doc/barewire"
-    if command -v python3 > /dev/null; then
-        python3 packaging/sbom.py Cargo.toml barewire-cli barewire-ffi barewire-feed-ffi barewire-verbs-ffi > "$share/doc/barewire/sbom.cdx.json"
-    fi
+    bill "$share/doc/barewire/sbom.cdx.json" Cargo.toml barewire-cli barewire-ffi barewire-feed-ffi barewire-verbs-ffi
 }
 
 base=barewire-$version-linux-$machine
@@ -130,13 +129,13 @@ CONTROL
     mkdir -p "$work/barewire/usr/share/doc/barewire/examples"
     cp packaging/barewire.toml "$work/barewire/usr/share/doc/barewire/examples/"
     mv "$all/include" "$work/libbarewire-dev/usr/"
-    mv "$all/lib/pkgconfig" "$work/libbarewire-dev/usr/lib/"
+    mv "$all"/lib/{pkgconfig,cmake,*.a} "$work/libbarewire-dev/usr/lib/"
     mv "$all"/lib/*.so "$work/libbarewire/usr/lib/"
     licences "$work/libbarewire/usr/share/doc/libbarewire"
     licences "$work/libbarewire-dev/usr/share/doc/libbarewire-dev"
     deb barewire "low-latency network data plane: messages, P4 switch, market data, RDMA" "$libc"
     deb libbarewire "libraries of barewire for C and what is built on them" "$libc"
-    deb libbarewire-dev "headers of barewire for C and C++" "libbarewire (= $version)"
+    deb libbarewire-dev "headers and static libraries of barewire for C and C++" "libbarewire (= $version)"
 fi
 
 # The same files as the Debian packages', in one package and its -devel.
@@ -148,10 +147,8 @@ if part rpm && have "RPM packages" rpmbuild; then
     sed 's#/usr/local/bin/#/usr/bin/#' 'packaging/barewire@.service' > "$root/usr/lib/systemd/system/barewire@.service"
     cp packaging/barewire.sysusers "$root/usr/lib/sysusers.d/barewire.conf"
     cp packaging/barewire.toml "$root/usr/share/doc/barewire/examples/"
-    mv "$root/usr/lib/pkgconfig" "$work/pkgconfig"
     mkdir -p "$root/usr/lib64"
-    mv "$root"/usr/lib/*.so "$root/usr/lib64/"
-    mv "$work/pkgconfig" "$root/usr/lib64/"
+    mv "$root"/usr/lib/{pkgconfig,cmake,*.so,*.a} "$root/usr/lib64/"
     find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     # Nothing of the machine: neither its name, nor its time, nor what its own scripts would do to the files.
     rpmbuild -bb --quiet --buildroot "$work/rpm-root" --define "_topdir $work/rpmbuild" --define "_rpmdir $work/rpms" --define "root $root" \
@@ -206,6 +203,7 @@ if part jar && have Java javac jar; then
     find bindings/java/src/main/java -name '*.java' | sort > "$work/java.sources"
     javac --release 17 -Xlint:all -Werror -d "$classes" "@$work/java.sources"
     licences "$classes/META-INF"
+    bill "$classes/META-INF/sbom.cdx.json" bindings/Cargo.toml barewire-java
     cp bindings/java/README.md "$classes/META-INF/"
     # `bench bindings` compiles it where there is Aeron, which the package does not need.
     mkdir -p "$classes/META-INF/examples"
@@ -228,6 +226,7 @@ if part npm && have Node node npm; then
     arch=$(node -p process.arch)
     mkdir -p "$package/native/linux-$arch"
     native barewire-node libbarewire_node.so "$package/native/linux-$arch/barewire.node"
+    bill "$package/sbom.cdx.json" bindings/Cargo.toml barewire-node
     (cd "$package" && npm pack --silent --pack-destination "$dist" > /dev/null)
 fi
 
@@ -241,6 +240,7 @@ if part nuget && have "C#" mcs; then
     cp "$work/tar/$base/lib/libbarewire.so" "$nuget/runtimes/linux-x64/native/"
     sed "s/@VERSION@/$version/" bindings/csharp/barewire.nuspec.in > "$nuget/barewire.nuspec"
     cp bindings/csharp/README.md "$nuget/"
+    bill "$nuget/sbom.cdx.json" Cargo.toml barewire-ffi
     mkdir -p "$nuget/examples"
     cp bindings/csharp/examples/{Bench,Echo}.cs "$nuget/examples/"
     licences "$nuget"
@@ -297,12 +297,11 @@ if part aarch64 && [ "$machine" != aarch64 ]; then
         build --locked --package barewire-cli --target "$other"
         build --locked --package barewire-ffi --target "$other"
         name=barewire-$version-linux-aarch64
-        mkdir -p "$work/cross/$name"/{bin,lib}
+        mkdir -p "$work/cross/$name/bin"
         aarch64-linux-gnu-strip --strip-unneeded -o "$work/cross/$name/bin/barewire" "$here/$other/$folder/barewire"
-        aarch64-linux-gnu-strip --strip-unneeded -o "$work/cross/$name/lib/libbarewire.so" "$here/$other/$folder/libbarewire.so"
+        STRIP=aarch64-linux-gnu-strip packaging/c-libraries.sh "$here/$other/$folder" "$work/cross/$name" "$version" barewire
         # What is the same on every machine.
-        cp -r "$work/tar/$base"/{include,share} "$work/cross/$name/"
-        cp -r "$work/tar/$base/lib/pkgconfig" "$work/cross/$name/lib/"
+        cp -r "$work/tar/$base/share" "$work/cross/$name/"
         packed "$work/cross" "$name" > "$dist/$name.tar.gz"
     fi
 fi

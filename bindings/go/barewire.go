@@ -600,6 +600,12 @@ func (c *Client) CloseFlow(flow Flow) error {
 	return err
 }
 
+// ResetFlow ends a flow at once: what was not acknowledged may be lost; a Closed event follows.
+func (c *Client) ResetFlow(flow Flow) error {
+	_, err := c.patiently(context.Background(), func() C.int { return C.bw_reset(c.raw, C.bw_flow(flow)) })
+	return err
+}
+
 // Close ends the client: its flows are reset, waits end, and everything on it fails with ErrClosed.
 func (c *Client) Close() error {
 	c.once.Do(func() {

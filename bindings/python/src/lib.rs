@@ -1,11 +1,14 @@
-//! `barewire._native`: the C interface for Python, the P4 switch in process, and captured market data. What Python programs use is `python/barewire/` beside
-//! this.
+//! `barewire._native`: the C interface for Python, the P4 switch in process, and market data, captured and live. What Python programs
+//! use is `python/barewire/` beside this.
 //!
 //! A client is a ticket (a number), so that one that was freed is an error and never a crash. The interpreter's lock is let go
 //! wherever a call may take its time.
 
 mod feed;
+mod items;
+mod live;
 mod switch;
+mod tables;
 
 use barewire::entry::*;
 use barewire::error::{BW_ERR_BUSY, BW_ERR_INVALID, BW_OK};
@@ -314,6 +317,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<switch::Switch>()?;
     m.add("FeedError", m.py().get_type::<feed::FeedError>())?;
     m.add_class::<feed::Capture>()?;
+    m.add_class::<live::Live>()?;
+    m.add_class::<live::Collected>()?;
     m.add_function(wrap_pyfunction!(feed::capture_stream, m)?)?;
     m.add("REQUEST_HEAD", BW_REQUEST_HEAD)?;
     for f in [

@@ -269,9 +269,7 @@ class Run:
         for _ in range(self.number("count")):
             self.client.request(flow, b"hold", timeout=60)
         ended = []
-        caller = threading.Thread(
-            target=lambda: ended.append(raises(barewire.HandleError, self.client.call, flow, b"hold", timeout=60))
-        )
+        caller = threading.Thread(target=lambda: ended.append(raises(barewire.HandleError, self.client.call, flow, b"hold", timeout=60)))
         caller.start()
         self.client.close()
         caller.join()

@@ -2,10 +2,12 @@
 
 import csv
 import os
+import shutil
 import sys
+import tempfile
 from decimal import Decimal
 
-from barewire.feed import Book, Capture, FeedError, Statistic, Table, Trade
+from barewire.feed import Book, Capture, FeedError, Live, Statistic, Table, Trade
 
 capture, books_csv, trades_csv = sys.argv[1:]
 
@@ -61,6 +63,29 @@ assert "books" in raises(FeedError, Capture, capture, items=["candles"])
 assert "no packet" in raises(FeedError, lambda: list(Capture(capture, channel=7, udp_port=9)))
 raises(FeedError, lambda: list(Capture(os.devnull)))
 raises(FeedError, lambda: list(Capture("/nowhere.pcap")))
+
+# A configuration that records: what is read is not written.
+with tempfile.TemporaryDirectory() as folder:
+    recorded = shutil.copy(capture, folder)
+    lines = [("I", "A", 1), ("N", "A", 2), ("S", "A", 3), ("I", "B", 4), ("N", "B", 5), ("S", "B", 6)]
+    connection = "[[channel.connection]]\nfeed = '{}'\nside = '{}'\ngroup = '239.90.133.{}'\nudp_port = {}\n"
+    text = "".join(connection.format(feed, side, n, 19009 + n) for feed, side, n in lines)
+    config = os.path.join(folder, "feed.toml")
+    with open(config, "w") as file:
+        file.write(f"[[channel]]\nid = 901\n{text}[record]\npath = '{os.path.basename(recorded)}'\n")
+    assert len(list(Capture(recorded, config=config))) == len(items)
+    assert os.path.getsize(recorded) == os.path.getsize(capture)
+
+# A capture as the port of a handler: it ends by itself, and its books can be asked for until the feed is closed.
+with Live(port=f"pcap:{capture}", items=["trades", "statistics"], collect=["trades"]) as live:
+    played = list(live)
+    assert live.next() is None and list(live) == []
+    same = [(item.seq_num, item.security_id, item.price, item.quantity) for item in own_trades]
+    assert [(i.seq_num, i.security_id, i.price, i.quantity) for i in played if isinstance(i, Trade)] == same
+    assert len(live.table("trades")) == len(own_trades)
+    last = {book.security_id: book for book in own_books}
+    assert last and all(live.book(security_id).bids == book.bids for security_id, book in last.items())
+assert "closed" in raises(FeedError, live.counters)
 
 try:
     import pyarrow

@@ -15,9 +15,13 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from . import _native
 from ._switch import Switch, SwitchError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __version__: str = _native.version
 __all__ = [
@@ -232,19 +236,19 @@ class Client:
         """Ends a flow at once."""
         self._patiently(None, flow, _native.reset, flow)
 
-    def try_send(self, flow: int, data) -> None:
+    def try_send(self, flow: int, data: Buffer) -> None:
         """Queues a message; `Full` while there is no room."""
         self._do(_native.send, flow, data)
 
-    def send(self, flow: int, data, *, timeout: float | None = None) -> None:
+    def send(self, flow: int, data: Buffer, *, timeout: float | None = None) -> None:
         """Queues a message (any object with a contiguous buffer), and waits for room while there is none."""
         self._patiently(timeout, flow, _native.send, flow, data)
 
-    def request(self, flow: int, data, *, timeout: float | None) -> int:
+    def request(self, flow: int, data: Buffer, *, timeout: float | None) -> int:
         """Asks. An event of kind RESPONSE, FAILURE or UNANSWERED follows, with this number as its token."""
         return self._request(False, flow, data, timeout)
 
-    def _request(self, reads: bool, flow: int, data, timeout: float | None) -> int:
+    def _request(self, reads: bool, flow: int, data: Buffer, timeout: float | None) -> int:
         us = 0 if timeout is None else max(1, int(timeout * 1e6))
         return self._patiently(timeout, flow, _native.request, flow, data, us, reads=reads)
 
@@ -252,7 +256,7 @@ class Client:
         """Gives a request up, and tells the server. False: it was over."""
         return self._do(_native.request_cancel, request) == 1
 
-    def call(self, flow: int, data, *, timeout: float | None) -> bytes:
+    def call(self, flow: int, data: Buffer, *, timeout: float | None) -> bytes:
         """Asks, and waits for the answer; other events stay for `next`. `TimeoutError`, `Failure`, `FlowEnded`."""
         if not self._reader.acquire(blocking=False):
             raise BarewireError(_BUSY, "another thread takes events, and would take the answer")
@@ -281,7 +285,7 @@ class Client:
             raise Timeout(-9, "no answer before the deadline")
         raise FlowEnded("the flow ended before the answer came")
 
-    def respond(self, request: Event, data, *, timeout: float | None = None) -> None:
+    def respond(self, request: Event, data: Buffer, *, timeout: float | None = None) -> None:
         """Answers an event of kind REQUEST."""
         self._patiently(timeout, request.flow, _native.respond, request.flow, request.token, data)
 

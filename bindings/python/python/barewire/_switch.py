@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from . import _native
 
@@ -40,7 +40,9 @@ def _int(value: Value) -> int:
 
 
 def _part(name: str, match: Match) -> tuple[str, str, str, str]:
-    how, a, b = "value", match, 0
+    how: str
+    a: Value
+    b: Value
     if isinstance(match, range):
         if match.step != 1 or len(match) == 0:
             raise ValueError(f"{name}: a range has a first number and one after its last: range(low, high + 1)")
@@ -48,11 +50,11 @@ def _part(name: str, match: Match) -> tuple[str, str, str, str]:
     elif isinstance(match, tuple) and len(match) == 3 and match[0] == "prefix":
         how, a, b = match
     elif isinstance(match, tuple):
-        a, b = match
-        how = "mask"
+        how, (a, b) = "mask", cast(tuple[Value, Value], match)
     elif isinstance(match, str) and "/" in match:
-        a, b = match.split("/", 1)
-        how = "prefix"
+        how, (a, b) = "prefix", match.split("/", 1)
+    else:
+        how, a, b = "value", cast(Value, match), 0
     values = _int(a), _int(b)
     if min(values) < 0:
         raise ValueError(f"{name}: negative")
@@ -78,9 +80,7 @@ class Switch:
         engine: str = "native",
         drop_port: int = 511,
     ) -> None:
-        self._native: _native.Switch | None = _native.Switch(
-            os.fspath(program), list(include), list(define), engine, drop_port
-        )
+        self._native: _native.Switch | None = _native.Switch(os.fspath(program), list(include), list(define), engine, drop_port)
 
     def __enter__(self) -> Switch:
         return self

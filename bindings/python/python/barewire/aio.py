@@ -13,8 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from . import (
+    _BUSY,
+    _DEADLINE,
+    _KINDS,
+    _WITH_HEAD,
     BarewireError,
     Event,
     Failure,
@@ -24,13 +29,12 @@ from . import (
     Identity,
     Kind,
     Timeout,
-    _BUSY,
-    _DEADLINE,
     _error,
-    _KINDS,
     _native,
-    _WITH_HEAD,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["Client"]
 
@@ -149,7 +153,8 @@ class Client:
         self._loop.remove_reader(self._fd)
         if self._timer is not None:
             self._timer.cancel()
-        for future in [*self._asked.values(), *self._opening.values()]:
+        futures: list[asyncio.Future[bytes] | asyncio.Future[int]] = [*self._asked.values(), *self._opening.values()]
+        for future in futures:
             if not future.done():
                 future.set_exception(why)
         for waiter in [*self._readers, *self._writers]:
@@ -286,15 +291,15 @@ class Client:
 
         return await self._open(undo, _native.connect_start, remote, not ordered)
 
-    def try_send(self, flow: int, data) -> None:
+    def try_send(self, flow: int, data: Buffer) -> None:
         """Queues a message; `Full` while there is no room."""
         self._do(_native.send, flow, data)
 
-    async def send(self, flow: int, data) -> None:
+    async def send(self, flow: int, data: Buffer) -> None:
         """Queues a message (any object with a contiguous buffer), and waits for room while there is none."""
         await self._patiently(_native.send, flow, data)
 
-    async def call(self, flow: int, data, *, timeout: float | None) -> bytes:
+    async def call(self, flow: int, data: Buffer, *, timeout: float | None) -> bytes:
         """Asks, and waits for the answer: `TimeoutError`, `Failure`, `FlowEnded`. The deadline goes to the server."""
         us = 0 if timeout is None else max(1, int(timeout * 1e6))
         number = await self._patiently(_native.request, flow, data, us)
@@ -311,7 +316,7 @@ class Client:
         finally:
             self._asked.pop(number, None)
 
-    async def respond(self, request: Event, data) -> None:
+    async def respond(self, request: Event, data: Buffer) -> None:
         """Answers an event of kind REQUEST."""
         await self._patiently(_native.respond, request.flow, request.token, data)
 

@@ -13,6 +13,7 @@ use barewire_feed_handler::{
 };
 use barewire_port::Speed;
 use barewire_testing::{Folder, Needs, skip_part};
+use rig::natives::{native, python_package, toolchain};
 use rig::{Program, Rig, bindings, have, library};
 use std::io::BufWriter;
 use std::net::IpAddr;
@@ -84,56 +85,6 @@ fn go(dir: &Path, package: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// What the bindings' own workspace builds, which nobody needs for anything else; all of it at once, so that its parts agree on the
-/// features of what they share. Its first build comes over the network. `None`: not to be had here.
-fn native(file: &str) -> Option<PathBuf> {
-    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
-    Some(BUILT.get_or_init(build_natives).as_ref()?.join(file))
-}
-
-fn build_natives() -> Option<PathBuf> {
-    let library = library("libbarewire.so");
-    let profile = library.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
-    let target = profile.unwrap().parent().unwrap().join("bindings");
-    // The versions that everything else is built with; what it needs besides is added.
-    let lock = root().join("Cargo.lock");
-    if !lock.exists() {
-        std::fs::copy(root().join("../Cargo.lock"), &lock).unwrap();
-    }
-    let out = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--workspace"])
-        .current_dir(root())
-        .env("CARGO_TARGET_DIR", &target)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    if said.contains("failed to download") || said.contains("failed to get") {
-        let what =
-            "pyo3, jni and napi cannot be had here; the bindings of Python, Java and Node are not tested";
-        skip_part(Needs::Tools, what);
-        return None;
-    }
-    assert!(out.status.success(), "{said}");
-    Some(target.join("debug"))
-}
-
-/// Whether a language's own programs are here, and new enough.
-fn toolchain(language: &str, programs: &[&[&str]]) -> bool {
-    let runs = |words: &&[&str]| {
-        Command::new(words[0]).args(&words[1..]).output().is_ok_and(|said| said.status.success())
-    };
-    let there = programs.iter().all(runs);
-    if !there {
-        let names: Vec<_> = programs.iter().map(|words| words[0]).collect();
-        let names = names.join(", ");
-        skip_part(
-            Needs::Tools,
-            format!("{names}: not installed, or too old; {language}'s binding is not tested"),
-        );
-    }
-    there
-}
-
 fn script(dir: &Path, name: &str, command: &str) -> PathBuf {
     let program = dir.join(name);
     std::fs::write(&program, format!("#!/bin/sh\nexec {command} \"$@\"\n")).unwrap();
@@ -142,14 +93,9 @@ fn script(dir: &Path, name: &str, command: &str) -> PathBuf {
 }
 
 fn python(dir: &Path) -> Option<PathBuf> {
-    let new_enough = "import sys; sys.exit(sys.version_info < (3, 11))";
-    if !toolchain("Python", &[&["python3", "-c", new_enough]]) {
+    if !python_package(dir) {
         return None;
     }
-    let library = native("lib_native.so")?;
-    let package = dir.join("barewire");
-    built(Command::new("cp").arg("-r").arg(root().join("python/python/barewire")).arg(&package));
-    std::fs::copy(library, package.join("_native.abi3.so")).unwrap();
     let command =
         |source: &Path| format!("env PYTHONPATH='{}' python3 -B '{}'", dir.display(), source.display());
     let tests = root().join("python/tests");
@@ -413,6 +359,32 @@ fn under_loss() {
     }
 }
 
+/// Without any daemon: each language's client and server with an engine in threads of their own processes.
+#[test]
+fn embedded() {
+    let _turn = turn();
+    let names = ["echo-small", "echo-unordered", "requests", "deadline", "cancellation", "use-after-close"];
+    let mut scenarios = scenarios();
+    scenarios.retain(|s| names.contains(&s["name"].as_str().unwrap()));
+    assert_eq!(scenarios.len(), names.len());
+    for runner in runners() {
+        let dir = Folder::new("embedded");
+        let place = |host: u8| {
+            let socket = |host: u8| dir.file(format!("link{host}")).display().to_string();
+            PathBuf::from(format!("embedded:10.9.0.{host}/24@unix:{},{}", socket(host), socket(3 - host)))
+        };
+        let mut served = Program::start(&runner.program, &place(2), &["serve", "888"]);
+        assert_eq!(served.line(), "ready", "{} as an embedded server", runner.language);
+        for scenario in &scenarios {
+            let args = args_of(scenario);
+            let args: Vec<_> = args.iter().map(String::as_str).collect();
+            let label = format!("embedded, {}, {}", scenario["name"], runner.language);
+            assert_eq!(Program::start(&runner.program, &place(1), &args).succeed(), "ok\n", "{label}");
+            println!("{label}: ok");
+        }
+    }
+}
+
 /// A capture of the emulated exchange, with its books and trades as the library itself writes them.
 fn captured(dir: &Path) -> [PathBuf; 3] {
     let config = EmulatorConfig { active: Duration::from_secs(2), ..EmulatorConfig::default() };
@@ -487,6 +459,31 @@ fn the_notebook_runs() {
     match said.trim() {
         "ok" => {}
         missing => skip_part(Needs::Tools, format!("{missing}: not installed; the notebook is not executed")),
+    }
+}
+
+/// What each ecosystem's own tools find: nothing. Rust's run with everything else's; warnings of javac and mcs fail the builds.
+#[test]
+fn formatters_and_linters_find_nothing() {
+    let _turn = turn();
+    let tools: [(&str, &str, &[&str]); 4] = [
+        ("go", "gofmt", &["-l", "."]),
+        ("python", "ruff", &["format", "--check", "--quiet", "--no-cache", "python", "tests"]),
+        ("python", "ruff", &["check", "--quiet", "--no-cache", "python", "tests", "notebooks"]),
+        ("python", "mypy", &["--no-error-summary", "--cache-dir=/dev/null"]),
+    ];
+    for (language, tool, words) in tools {
+        match Command::new(tool).args(words).current_dir(root().join(language)).output() {
+            Err(_) => skip_part(
+                Needs::Tools,
+                format!("{tool}: not installed; it does not look at {language}'s files"),
+            ),
+            Ok(out) => {
+                let said = String::from_utf8_lossy(&out.stdout);
+                let more = String::from_utf8_lossy(&out.stderr);
+                assert!(out.status.success() && said.is_empty(), "{tool} {words:?}: {said}{more}");
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Two daemons on one link, and C programs between them.
 #![allow(dead_code, unused_imports, reason = "each test file uses its part")]
 
+pub mod natives;
 pub mod programs;
 
 pub use programs::{Program, bindings, compile, compile_with, declared, exported, have, library, sanitizers};

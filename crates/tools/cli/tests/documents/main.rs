@@ -9,7 +9,8 @@
 //! A marker is an HTML comment alone on the line above its block:
 //!
 //! ```text
-//! <!-- run [root] [background] [wait="TEXT"] [on=HOST] [exit=CODE] -->   run as a script; on=HOST: inside that host of the page's lab
+//! <!-- run [root] [background] [wait="TEXT"] [on=HOST] [exit=CODE] -->   run as a script; on=HOST: inside that host of the page's lab;
+//!                                python3 finds the package of bindings/python, or none of the page's blocks is run where it cannot be had
 //! <!-- output [background] -->   what the block before printed, numbers and times aside; a line `...` stands for any lines
 //! <!-- file NAME -->             written into the page's folder for the blocks after it
 //! <!-- code PATH -->             part of a file that is compiled or tested
@@ -21,6 +22,8 @@
 #![forbid(unsafe_code)]
 
 mod links;
+#[path = "../../../../services/ffi/tests/rig/natives.rs"]
+mod natives;
 mod output;
 mod pages;
 #[path = "../patience/mod.rs"]
@@ -101,6 +104,7 @@ pages! {
     switch: "docs/src/guides/switch.md",
     engines: "docs/src/guides/engines.md",
     market_data: "docs/src/guides/market-data.md",
+    python: "docs/src/bindings/python.md",
     rdma: "docs/src/guides/rdma.md",
     tuning: "docs/src/guides/tuning.md",
     metrics: "docs/src/guides/metrics.md",

@@ -4,6 +4,7 @@
 //! it leaves behind ends with it. A block with `on=HOST` runs in that host of the page's lab, with a `/run`, `/dev/shm` and `/sys`
 //! of that host's own, as on a machine of its own.
 
+use crate::natives::python_package;
 use crate::pages::{How, Kind, Page};
 use barewire_testing::{Needs, is_root, skip_part};
 use std::fmt::Write as _;
@@ -60,6 +61,14 @@ pub fn run(root: &Path, page: &Page) -> Vec<Ran> {
     }
     let as_root = is_root();
     let mut script = format!("BIN={} WAIT_S={WAIT_S}\n{HEAD}", bin());
+    if page.blocks.iter().any(|b| matches!(b.kind, Kind::Run(_)) && b.text.contains("python3")) {
+        let packages = here.join(".python");
+        fs::create_dir(&packages).expect("a folder");
+        if !python_package(&packages) {
+            return page.blocks.iter().map(|_| Ran::NotRun).collect();
+        }
+        script += "export PYTHONPATH=\"$PWD/.python\" PYTHONDONTWRITEBYTECODE=1\n";
+    }
     let mut runs = Vec::new();
     for (i, block) in page.blocks.iter().enumerate() {
         let mut run = false;
