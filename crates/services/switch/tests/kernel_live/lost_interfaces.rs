@@ -290,29 +290,31 @@ fn registers_of_a_program_that_waits_are_there_when_it_runs() {
 fn a_switch_that_is_killed_under_load_leaves_the_wire_as_it_was() {
     in_a_namespace(|space| {
         let links = || {
-            let out = Command::new("ip").args(["-d", "link", "show", "dev", "s1"]).output().expect("iproute2");
+            let out =
+                Command::new("ip").args(["-d", "link", "show", "dev", "s1"]).output().expect("iproute2");
             (String::from_utf8_lossy(&out.stdout).into_owned(), filters())
         };
         let before = links();
         let packet = udp(0x0b00_0001, 0x0a01_0203, (7, 9), 100);
-        let mut victim = victim("auto");
+        // Killed also where an assertion below fails.
+        let mut victim = Sleeper(victim("auto"));
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _stop = StopAtEnd(&done);
-            let send = || {
+            let (done, sent) = (&done, &packet);
+            let send = move || {
                 let mut input = Wire::open("packet:h1");
                 while !done.load(Ordering::Relaxed) {
-                    input.send_now(&packet);
+                    input.send_now(sent);
                 }
             };
-            scope.spawn(|| space.enter(send).expect("the namespace"));
+            scope.spawn(move || space.enter(send).expect("the namespace"));
             let mut output = Wire::open("packet:h2");
             for _ in 0..100 {
                 let got = next_of(&mut output, is_udp);
                 assert_eq!(got[22], 63, "one hop less");
             }
-            victim.kill().expect("SIGKILL");
-            victim.wait().expect("it is gone");
+            victim.stop();
             let patience = Patience::new();
             while links() != before {
                 patience.wait("the interface is not as it was");
