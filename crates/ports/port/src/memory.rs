@@ -27,6 +27,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Slots of each direction, unless asked otherwise.
 pub const SLOTS_DEFAULT: u32 = 256;
+/// In a descriptor: the checksum is unfinished.
+const PARTIAL: u64 = 1 << 24;
+/// In a descriptor: where the frame's port number stands, and what of it.
+const PORT_SHIFT: u32 = 25;
+const PORT_MASK: u16 = 0x7f;
 /// Bytes of a slot, unless asked otherwise: one default chunk.
 pub const SLOT_BYTES_DEFAULT: u32 = 2048;
 /// Ethernet header, and with one VLAN tag.
@@ -273,7 +278,7 @@ impl Drop for Wire {
 ///
 /// Frames for an end that is not open are counted as `PortDown` and dropped; a full ring pushes back. Within a process
 /// [`wait_fd`](Port::wait_fd) is an eventfd, written only when the receiver sleeps; between processes the port is polled.
-/// A frame with an unfinished checksum stays marked as such. When the other end within the process is gone, for good,
+/// A frame with an unfinished checksum stays marked as such, and keeps the low seven bits of its port number. When the other end within the process is gone, for good,
 /// [`is_finished`](Port::is_finished).
 pub struct MemoryPort {
     wire: Wire,
@@ -381,15 +386,15 @@ impl MemoryPort {
     }
 }
 
-/// Length in the low 24 bits; then whether the checksum is unfinished, its start and its offset.
+/// Length in the low 24 bits; then whether the checksum is unfinished, the frame's port number, and the checksum's start and offset.
 #[inline]
 fn describe(frame: &Frame) -> u64 {
-    let len = frame.len() as u64;
+    let word = frame.len() as u64 | u64::from(frame.port() & PORT_MASK) << PORT_SHIFT;
     match frame.checksum() {
         ChecksumState::Partial { start, offset } => {
-            len | 1 << 24 | u64::from(start) << 32 | u64::from(offset) << 48
+            word | PARTIAL | u64::from(start) << 32 | u64::from(offset) << 48
         }
-        _ => len,
+        _ => word,
     }
 }
 
@@ -433,9 +438,12 @@ impl Port for MemoryPort {
                 self.counters.drops.count(DropReason::TooLarge);
                 continue;
             }
-            if word & 1 << 24 != 0 {
-                let (start, offset) = ((word >> 32) as u16, (word >> 48) as u16);
-                frame.set_checksum(ChecksumState::Partial { start, offset });
+            if word & 0xff00_0000 != 0 {
+                frame.set_port((word >> PORT_SHIFT) as u16 & PORT_MASK);
+                if word & PARTIAL != 0 {
+                    let (start, offset) = ((word >> 32) as u16, (word >> 48) as u16);
+                    frame.set_checksum(ChecksumState::Partial { start, offset });
+                }
             }
             bytes += len as u64;
             delivered += usize::from(burst.push(frame).is_ok());

@@ -124,7 +124,7 @@ fn ends_meet_across_threads() {
 }
 
 #[test]
-fn unfinished_checksums_stay_marked() {
+fn unfinished_checksums_stay_marked_and_port_numbers_stay() {
     let pool = pool(8);
     let (mut a, mut b) = MemoryPort::pair(MemoryConfig::default(), pool.clone(), pool.clone()).unwrap();
     let mut burst = Burst::new();
@@ -132,10 +132,12 @@ fn unfinished_checksums_stay_marked() {
     for state in [partial, ChecksumState::Verified, ChecksumState::Unknown] {
         let mut f = frame(&pool, 1, 100);
         f.set_checksum(state);
+        f.set_port(if state == ChecksumState::Unknown { 0 } else { 127 });
         assert!(burst.push(f).is_ok());
     }
     assert_eq!(a.tx_burst(ms(1), &mut burst).unwrap(), 3);
     assert_eq!(b.rx_burst(ms(2), &mut burst).unwrap(), 3);
+    assert_eq!(burst.iter().map(|f| f.port()).collect::<Vec<_>>(), [127, 127, 0]);
     let states: Vec<_> = burst.iter().map(|f| f.checksum()).collect();
     assert_eq!(states, [partial, ChecksumState::Unknown, ChecksumState::Unknown]);
     assert!(burst.iter().all(|f| f.stamp().ns == 2_000_000));

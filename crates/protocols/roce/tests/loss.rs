@@ -211,7 +211,7 @@ fn each_kind_of_data_packet_costs_at_most_the_ack_time_out() {
     assert_eq!(seen, 6 + 6 + 5 + 3 + 1);
 }
 
-/// Silence is waited out with ever longer pauses: a peer whose machine is busy for a third of a second is not given up.
+/// Retransmission time-outs back off exponentially: a peer whose machine is busy for a third of a second is not given up.
 #[test]
 fn a_peer_that_is_silent_for_a_while_is_not_given_up() {
     let mut p = Pair::new();

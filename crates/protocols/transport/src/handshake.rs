@@ -204,21 +204,7 @@ impl<M: Memory> Endpoint<M> {
         if (said.is_some() || self.wants_proof(leg, local.port(), owner))
             && !self.ids.cookie_is_good(now, remote, local.port(), init.src_cid, &init.cookie)
         {
-            let had_one = init.cookie != [0; 16];
-            let kind = match self.config.security.as_ref().is_some_and(|s| s.expects(local.ip(), remote.ip()))
-            {
-                true => Answer::CookieExpected,
-                false => Answer::Cookie,
-            };
-            let strays = &mut self.legs.get_mut(leg).strays;
-            if strays.admit(now, kind) {
-                let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
-                self.counters.retries_tx.add(1);
-                strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
-                    b[msg::COMMON_LEN..msg::RETRY_LEN].copy_from_slice(&cookie);
-                });
-            }
-            return if had_one { Verdict::Drop(DropReason::BadCookie) } else { Verdict::Consumed };
+            return self.ask_for_proof(now, leg, local, remote, &init);
         }
         // Connections from here have a share of the table that nobody else gets.
         let own = self.config.flows_max / OWN_SHARE;
@@ -293,6 +279,31 @@ impl<M: Memory> Endpoint<M> {
         f.control_due = true;
         self.touch(slot, now);
         Verdict::Consumed
+    }
+
+    /// Answers an INIT without a good cookie with one, as often as strangers are answered.
+    fn ask_for_proof(
+        &mut self,
+        now: Instant,
+        leg: u8,
+        local: SocketAddr,
+        remote: SocketAddr,
+        init: &msg::Init,
+    ) -> Verdict {
+        let had_one = init.cookie != [0; 16];
+        let kind = match self.config.security.as_ref().is_some_and(|s| s.expects(local.ip(), remote.ip())) {
+            true => Answer::CookieExpected,
+            false => Answer::Cookie,
+        };
+        let strays = &mut self.legs.get_mut(leg).strays;
+        if strays.admit(now, kind) {
+            let cookie = self.ids.cookie(now, remote, local.port(), init.src_cid);
+            self.counters.retries_tx.add(1);
+            strays.push(local, remote, bare(Kind::Retry, init.src_cid), msg::RETRY_LEN, |b| {
+                b[msg::COMMON_LEN..msg::RETRY_LEN].copy_from_slice(&cookie);
+            });
+        }
+        if had_one { Verdict::Drop(DropReason::BadCookie) } else { Verdict::Consumed }
     }
 
     /// Whether the flow in `slot`, asked for by this client in the clear, is one that it never asked for: it asks for encryption under

@@ -308,7 +308,7 @@ impl Receiver {
         deliver: &mut impl FnMut(RecvBuf),
     ) -> Result<bool, DropReason> {
         let Arrival { seq, data, payload, is_piece, pieces, .. } = arrival;
-        let FlowTraits { mss, ordered, owner, now, app_holds, leaves_room } = flow;
+        let FlowTraits { mss, ordered, owner, .. } = flow;
         let mss = u32::from(mss);
         if data.msg_id.wrapping_sub(self.msg_base) >= WINDOW_SEGMENTS as u32 {
             return Err(DropReason::OutOfWindow);
@@ -346,73 +346,7 @@ impl Receiver {
         }
         let mut m = InMessage::unpack(msgs[at_row]);
         match m.stage {
-            Stage::Empty => {
-                let first_seq = seq.wrapping_sub(index);
-                // What cannot be handed over, or cannot come whole, before an earlier message leaves room for that one, whichever
-                // of those that are missing it is: what is here would else keep for good what the missing one needs.
-                let segments = data.msg_len.div_ceil(mss).max(1);
-                let missing_until = if ordered {
-                    (data.msg_id != self.msg_base)
-                        .then(|| if before(self.high, first_seq) { first_seq } else { self.high })
-                } else {
-                    let ahead = first_seq.wrapping_sub(self.next);
-                    let is_behind_a_gap = before(self.next, first_seq);
-                    // Its end comes only when the window has moved over the gap.
-                    (is_behind_a_gap && ahead.saturating_add(segments) > WINDOW_SEGMENTS as u32)
-                        .then_some(first_seq)
-                };
-                let turn = match missing_until {
-                    Some(end) => {
-                        let largest = memory.message_max(owner);
-                        let gap = self.longest_gap(end).max(1).saturating_mul(mss).min(largest);
-                        Turn::Later { spare: gap.max(largest / LATER_LEAVES) }
-                    }
-                    None if leaves_room => Turn::Later { spare: memory.message_max(owner) / LATER_LEAVES },
-                    None if self.kept > 0 => Turn::Awaited,
-                    None => Turn::Next,
-                };
-                let buf = if room(turn) { memory.alloc(owner, data.msg_len, turn) } else { None };
-                let Some(buf) = buf else {
-                    let largest = memory.message_max(owner);
-                    if data.msg_len > largest {
-                        return Err(DropReason::TooLarge);
-                    }
-                    self.is_in_need = !matches!(turn, Turn::Later { .. });
-                    // It came, and in such a pause its sender repeats no other: nobody is to be ended for what we refuse.
-                    self.is_heard = true;
-                    // What waits for this one does so since we have no room for it, not since nothing comes: it is the application that
-                    // does not read. But who asks for more than is ever left to it may be asking in order to wait.
-                    if turn == Turn::Awaited && (data.msg_len <= largest / LATER_LEAVES || app_holds) {
-                        (self.kept_since, self.kept_bytes) = (now, 0);
-                    }
-                    if self.starved.is_none_or(|first| before(data.msg_id, first)) {
-                        self.starved = Some(data.msg_id);
-                    }
-                    self.not_ready = true;
-                    self.ack_now = true;
-                    return Err(DropReason::NoCredit);
-                };
-                if !self.charge(data.msg_id, data.msg_len) {
-                    memory.free(buf);
-                    return Err(DropReason::OverCredit);
-                }
-                if self.starved == Some(data.msg_id) {
-                    self.starved = None;
-                    self.not_ready = false;
-                }
-                if self.kept == 0 {
-                    (self.kept_since, self.kept_bytes) = (now, 0);
-                }
-                self.open += 1;
-                self.kept += 1;
-                m = InMessage {
-                    offset: buf.offset,
-                    len: data.msg_len,
-                    first_seq,
-                    left: segments,
-                    stage: Stage::Partial,
-                };
-            }
+            Stage::Empty => m = self.begin(memory, room, flow, &data, seq.wrapping_sub(index))?,
             Stage::Partial if m.len == data.msg_len && m.first_seq.wrapping_add(index) == seq => {}
             _ => return Err(DropReason::Malformed),
         }
@@ -442,6 +376,103 @@ impl Receiver {
             }
         }
         msgs[at_row] = m.pack();
+        self.deliver_in_turn(msgs, owner, deliver);
+        Ok(true)
+    }
+
+    /// The first segment of a message that may begin: takes memory for all of it.
+    #[inline]
+    fn begin<M: Memory>(
+        &mut self,
+        memory: &mut M,
+        room: &mut impl FnMut(Turn) -> bool,
+        flow: FlowTraits,
+        data: &Data,
+        first_seq: u32,
+    ) -> Result<InMessage, DropReason> {
+        let FlowTraits { mss, owner, now, app_holds, .. } = flow;
+        let segments = data.msg_len.div_ceil(mss.into()).max(1);
+        let turn = self.turn_of(memory, flow, data, first_seq, segments);
+        let buf = if room(turn) { memory.alloc(owner, data.msg_len, turn) } else { None };
+        let Some(buf) = buf else {
+            let largest = memory.message_max(owner);
+            if data.msg_len > largest {
+                return Err(DropReason::TooLarge);
+            }
+            self.is_in_need = !matches!(turn, Turn::Later { .. });
+            // It came, and in such a pause its sender repeats no other: nobody is to be ended for what we refuse.
+            self.is_heard = true;
+            // What waits for this one does so since we have no room for it, not since nothing comes: it is the application that
+            // does not read. But who asks for more than is ever left to it may be asking in order to wait.
+            if turn == Turn::Awaited && (data.msg_len <= largest / LATER_LEAVES || app_holds) {
+                (self.kept_since, self.kept_bytes) = (now, 0);
+            }
+            if self.starved.is_none_or(|first| before(data.msg_id, first)) {
+                self.starved = Some(data.msg_id);
+            }
+            self.not_ready = true;
+            self.ack_now = true;
+            return Err(DropReason::NoCredit);
+        };
+        if !self.charge(data.msg_id, data.msg_len) {
+            memory.free(buf);
+            return Err(DropReason::OverCredit);
+        }
+        if self.starved == Some(data.msg_id) {
+            self.starved = None;
+            self.not_ready = false;
+        }
+        if self.kept == 0 {
+            (self.kept_since, self.kept_bytes) = (now, 0);
+        }
+        self.open += 1;
+        self.kept += 1;
+        Ok(InMessage {
+            offset: buf.offset,
+            len: data.msg_len,
+            first_seq,
+            left: segments,
+            stage: Stage::Partial,
+        })
+    }
+
+    /// How a message that begins stands to those before it: what it has to leave free.
+    #[inline]
+    fn turn_of<M: Memory>(
+        &self,
+        memory: &M,
+        flow: FlowTraits,
+        data: &Data,
+        first_seq: u32,
+        segments: u32,
+    ) -> Turn {
+        let FlowTraits { mss, ordered, owner, leaves_room, .. } = flow;
+        // What cannot be handed over, or cannot come whole, before an earlier message leaves room for that one, whichever
+        // of those that are missing it is: what is here would else keep for good what the missing one needs.
+        let missing_until = if ordered {
+            (data.msg_id != self.msg_base)
+                .then(|| if before(self.high, first_seq) { first_seq } else { self.high })
+        } else {
+            let ahead = first_seq.wrapping_sub(self.next);
+            let is_behind_a_gap = before(self.next, first_seq);
+            // Its end comes only when the window has moved over the gap.
+            (is_behind_a_gap && ahead.saturating_add(segments) > WINDOW_SEGMENTS as u32).then_some(first_seq)
+        };
+        match missing_until {
+            Some(end) => {
+                let largest = memory.message_max(owner);
+                let gap = self.longest_gap(end).max(1).saturating_mul(mss.into()).min(largest);
+                Turn::Later { spare: gap.max(largest / LATER_LEAVES) }
+            }
+            None if leaves_room => Turn::Later { spare: memory.message_max(owner) / LATER_LEAVES },
+            None if self.kept > 0 => Turn::Awaited,
+            None => Turn::Next,
+        }
+    }
+
+    /// Hands over what is complete and whose turn it is.
+    #[inline]
+    fn deliver_in_turn(&mut self, msgs: &mut [Packed], owner: u32, deliver: &mut impl FnMut(RecvBuf)) {
         loop {
             let at = (self.msg_base & MASK) as usize;
             let m = InMessage::unpack(msgs[at]);
@@ -451,7 +482,7 @@ impl Receiver {
                     self.kept -= 1;
                 }
                 Stage::Delivered => {}
-                Stage::Empty | Stage::Partial => return Ok(true),
+                Stage::Empty | Stage::Partial => return,
             }
             msgs[at] = [0; 2];
             self.open -= 1;

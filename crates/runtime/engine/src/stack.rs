@@ -41,14 +41,14 @@ pub enum Steered {
     Lost(DropReason),
 }
 
-/// Where several engines share an interface: brings each frame to the engine that owns its flow, whichever queue it came in on.
+/// Where several engines share their interfaces: brings each frame to the engine that owns its flow, whichever queue it came in on.
 pub trait Steering {
-    /// Whose is this datagram? Gives the frame to its owner, if that is another engine than `own`.
-    fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered;
+    /// Whose is this datagram, which came in on `leg`? Gives the frame to its owner, if that is another engine than `own`.
+    fn steer(&mut self, own: u8, leg: usize, datagram: &Datagram, frame: &Frame) -> Steered;
 
-    /// News for every engine, which came here: of a neighbour, for each engine asks and remembers for itself, or of a packet
+    /// News for every engine, which came here on `leg`: of a neighbour, for each engine asks and remembers for itself, or of a packet
     /// that one of them sent.
-    fn tell_all(&mut self, frame: &Frame);
+    fn tell_all(&mut self, leg: usize, frame: &Frame);
 }
 
 /// Whether the frame says where a neighbour is: an ARP reply or announcement, or a neighbour advertisement. In whose VLAN is for
@@ -75,6 +75,13 @@ fn is_neighbour_news(data: &[u8]) -> bool {
 #[inline]
 fn asks_to_open(packet: &[u8]) -> bool {
     msg::Header::parse(packet).is_ok_and(|header| header.kind == msg::Kind::Init)
+}
+
+/// Lets a host say where it is. Of engines that share its interface one is enough.
+fn announce_once<M: Memory>(endpoint: &Endpoint<M>, host: &mut Host) {
+    if endpoint.config().engine == 0 {
+        host.announce();
+    }
 }
 
 /// The RDMA half of a stack, and the host that it needs to find its peers.
@@ -133,7 +140,7 @@ fn fill_one<M: Memory>(
     second.is_some_and(|second| second.fill(now, frame, true)) || host.poll_transmit(now, frame)
 }
 
-/// The leg that has RDMA, and the only one of an engine that shares its interface with others.
+/// The leg that has RDMA.
 const FIRST: usize = 0;
 
 /// One port or several, each with its host, and a message endpoint; and a RoCE endpoint where RDMA is wanted.
@@ -150,10 +157,7 @@ pub struct Stack<M> {
 impl<M: Memory> Stack<M> {
     /// Wires the parts together. `pool` is the port's own. The first frames that leave announce the host's addresses.
     pub fn new(port: Box<dyn Port>, pool: Pool, mut host: Host, endpoint: Endpoint<M>) -> Stack<M> {
-        // Of engines that share an interface one is enough.
-        if endpoint.config().engine == 0 {
-            host.announce();
-        }
+        announce_once(&endpoint, &mut host);
         Stack {
             legs: vec![Leg::new(port, host)],
             looked_at: Instant::ZERO,
@@ -176,7 +180,7 @@ impl<M: Memory> Stack<M> {
         let v4 = config.ipv4.iter().map(|(ip, _)| IpAddr::V4(*ip));
         let addresses: Vec<IpAddr> = v4.chain(config.ipv6.iter().map(|(ip, _)| IpAddr::V6(*ip))).collect();
         self.endpoint.add_leg(&addresses, config.mtu)?;
-        host.announce();
+        announce_once(&self.endpoint, &mut host);
         self.legs.push(Leg::new(port, host));
         Ok(self)
     }
@@ -484,7 +488,7 @@ impl<M: Memory> Stack<M> {
                 continue;
             }
             if let Input::Udp(datagram) = self.legs[number].host.handle_local(now, &frame)
-                && self.is_ours(&datagram, &frame, steering.as_deref_mut())
+                && self.is_ours(number, &datagram, &frame, steering.as_deref_mut())
             {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(&mut frame));
             }
@@ -533,25 +537,28 @@ impl<M: Memory> Stack<M> {
         Ok(received)
     }
 
-    /// Takes in a frame that another engine received for this one. Engines that share an interface have one leg.
+    /// Takes in a frame that another engine received for this one, on the leg that its port number names: engines that share their
+    /// interfaces have the same legs.
     pub fn take_steered(&mut self, now: Instant, frame: &mut Frame) {
+        let number = usize::from(frame.port());
+        let Some(leg) = self.legs.get_mut(number) else { return };
         let data = frame.data();
-        let leg = &mut self.legs[FIRST];
         let looped = data.get(..6) == Some(&leg.mac) && data.get(6..12) == Some(&leg.mac);
         if looped {
             if let Input::Udp(datagram) = leg.host.handle_local(now, frame) {
                 self.endpoint.handle_datagram(now, &datagram, datagram.payload_mut(frame));
             }
         } else {
-            self.receive_frame(now, FIRST, frame, None);
+            self.receive_frame(now, number, frame, None);
         }
-        self.drain_host_events(now, FIRST);
+        self.drain_host_events(now, number);
     }
 
     /// Whether the datagram is this engine's; if not, its owner has it or it is counted.
     #[inline]
     fn is_ours(
         &self,
+        leg: usize,
         datagram: &Datagram,
         frame: &Frame,
         steering: Option<&mut (dyn Steering + 'static)>,
@@ -559,7 +566,7 @@ impl<M: Memory> Stack<M> {
         let Some(steering) = steering else {
             return true;
         };
-        match steering.steer(self.endpoint.config().engine, datagram, frame) {
+        match steering.steer(self.endpoint.config().engine, leg, datagram, frame) {
             Steered::Ours => return true,
             Steered::Given => self.supply.counters.forwarded.add(1),
             Steered::Lost(reason) => self.supply.counters.drops.count(reason),
@@ -578,7 +585,7 @@ impl<M: Memory> Stack<M> {
         if let Some(steering) = steering.as_deref_mut()
             && is_neighbour_news(frame.data())
         {
-            steering.tell_all(frame);
+            steering.tell_all(number, frame);
         }
         if self.receive_rdma(now, number, frame) {
             return;
@@ -588,7 +595,7 @@ impl<M: Memory> Stack<M> {
             Input::PortUnreachable(quoted) => {
                 if let Some(steering) = steering {
                     // Any engine may have sent what is quoted.
-                    steering.tell_all(frame);
+                    steering.tell_all(number, frame);
                 }
                 self.endpoint.handle_port_unreachable(now, &quoted, quoted.payload(frame));
                 return;
@@ -602,7 +609,7 @@ impl<M: Memory> Stack<M> {
             second.endpoint.handle_frame(now, frame.data());
             return;
         }
-        if !self.is_ours(&datagram, frame, steering) {
+        if !self.is_ours(number, &datagram, frame, steering) {
             return;
         }
         let payload = datagram.payload_mut(frame);

@@ -78,10 +78,10 @@ fn an_answer_that_came_during_a_pause_is_read_before_the_time_is_up() {
 struct Alone;
 
 impl Steering for Alone {
-    fn steer(&mut self, _own: u8, _datagram: &Datagram, _frame: &Frame) -> Steered {
+    fn steer(&mut self, _own: u8, _leg: usize, _datagram: &Datagram, _frame: &Frame) -> Steered {
         Steered::Ours
     }
-    fn tell_all(&mut self, _frame: &Frame) {}
+    fn tell_all(&mut self, _leg: usize, _frame: &Frame) {}
 }
 
 #[test]

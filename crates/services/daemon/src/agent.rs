@@ -158,7 +158,7 @@ impl DaemonAgent {
                     self.stack.legs_mut()[leg].set_interface(index);
                     link.reopened.add(1);
                     if let Some(links) = &mut self.links {
-                        links.learn_queues();
+                        links.learn_queues(leg);
                     }
                 }
                 // Its descriptor is another.
@@ -452,6 +452,7 @@ impl DaemonAgent {
             SocketAddr::V4(_) => None,
         };
         let source = local.or_else(|| self.stack.source_for(remote.ip(), link));
+        let leg = source.and_then(|ip| self.stack.legs().iter().position(|leg| leg.host().is_local(ip)));
         let may_send = self.may_send_from(number, local_udp_port);
         let endpoint = self.stack.endpoint_mut();
         let per_flow = endpoint.memory().per_flow();
@@ -469,8 +470,10 @@ impl DaemonAgent {
             _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
             Some(ip) => {
-                let udp_port = match &self.links {
-                    Some(links) if local_udp_port == 0 => links.choose_udp_port(endpoint, ip, remote),
+                let udp_port = match (&self.links, leg) {
+                    (Some(links), Some(leg)) if local_udp_port == 0 => {
+                        links.choose_udp_port(endpoint, leg, ip, remote)
+                    }
                     _ => local_udp_port,
                 };
                 endpoint.connect(now, number, SocketAddr::new(ip, udp_port), remote, ordered, token).map_err(

@@ -41,10 +41,9 @@ use crate::rdma::{OBJECTS_MAX, Quotas};
 use crate::security::SecurityTable;
 use crate::users::{UserQuotas, UserRules};
 use barewire_channel::Geometry;
-use barewire_engine::{IdleStrategy, PortSettings, engine_port};
+use barewire_engine::{IdleStrategy, PortSettings};
 use barewire_frame::PoolConfig;
 use barewire_host::NEIGHBOURS_LIMIT;
-use barewire_port::{OpenError, PortUri};
 use barewire_roce as roce;
 use barewire_text::with_nearest_key;
 use barewire_transport as transport;
@@ -108,7 +107,7 @@ pub struct Config {
     pub allow_uids: Vec<u32>,
     /// What the engine does when idle.
     pub idle: IdleStrategy,
-    /// Engines that share the interface, each with a queue of its own: more than one needs a `packet:` port.
+    /// Engines that share the interfaces, each with a queue of its own: more than one needs `packet:` or `xdp:` ports.
     pub engines: u8,
     /// The first engine's core.
     pub core: Option<usize>,
@@ -122,7 +121,7 @@ pub struct Config {
     pub channel: Geometry,
     /// The first port, and the host on it.
     pub interface: PortSettings,
-    /// Further ports. They need `engines` to be 1. RDMA is on the first.
+    /// Further ports. RDMA is on the first.
     pub ports: Vec<PortSettings>,
     /// Neighbours on each link that are remembered at once, from 1 to 4096: as many as there are peers in use.
     pub neighbours_max: usize,
@@ -386,11 +385,6 @@ impl Config {
             return Err(bad("daemon.engines", config.engines, format!("from 1 to {ENGINES_MAX}")));
         }
         config.check_ports()?;
-        if config.engines > 1 && !config.shares_interface() {
-            let why = "several engines need a port that several sockets can share: packet:INTERFACE, or \
-                       xdp:INTERFACE with as many receive queues";
-            return Err(bad("daemon.engines", config.engines, why));
-        }
         set(&mut config.applications_max, daemon.applications_max);
         if config.applications_max == 0 || config.applications_max > APPLICATIONS_MAX {
             let why = format!("from 1 to {APPLICATIONS_MAX}");
@@ -539,35 +533,6 @@ impl Config {
         Ok(())
     }
 
-    fn shares_interface(&self) -> bool {
-        self.interface
-            .port
-            .parse::<PortUri>()
-            .is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
-    }
-
-    /// The port of one engine: with several, each joins the interface's fanout group, or has receive queues of its own.
-    pub(crate) fn port_of(&self, engine: u8) -> Result<PortUri, OpenError> {
-        let uri: PortUri = self.interface.port.parse()?;
-        match uri.scheme.as_str() {
-            "packet" if self.engines > 1 && !uri.options.contains_key("fanout") => {
-                Ok(uri.with("fanout", self.fanout_group()))
-            }
-            _ => engine_port(uri, engine, self.engines),
-        }
-    }
-
-    /// The number of the engines' fanout group. By the address, of which a link has one: in containers on the host's network
-    /// every daemon may be process 1, and daemons with the same group would share each other's frames.
-    fn fanout_group(&self) -> u16 {
-        let address = self.interface.addresses().first().map_or(0, |address| match address {
-            IpAddr::V4(v4) => u32::from(*v4),
-            IpAddr::V6(v6) => u128::from(*v6) as u32,
-        });
-        let mixed = address.wrapping_mul(0x9e37_79b1) ^ std::process::id();
-        (mixed ^ mixed >> 16) as u16
-    }
-
     /// The core of one engine.
     pub(crate) fn core_of(&self, engine: u8) -> Option<usize> {
         self.cores.get(usize::from(engine)).copied().or(self.core.filter(|_| engine == 0))
@@ -660,7 +625,7 @@ mod tests {
                 "[interface]\nport = \"packet:eth0\"\n{address}\n[daemon]\nengines = 2\n[transport]\n"
             );
             let config = Config::parse(&config, "x").unwrap();
-            [0, 1].map(|engine| config.port_of(engine).unwrap().options["fanout"].clone())
+            [0, 1].map(|engine| config.ports_of(engine, &[]).unwrap()[0].options["fanout"].clone())
         };
         let all: Vec<[String; 2]> = (1..100)
             .map(|n| groups(&format!("ipv4 = [\"10.0.0.{n}/24\"]")))

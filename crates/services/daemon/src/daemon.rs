@@ -110,12 +110,12 @@ impl From<RandomError> for DaemonError {
 /// Built on the engine's thread: ports, frames and flows stay there.
 fn build_stack(
     config: &Config,
-    port: &PortUri,
     engine: u8,
+    ports: &[PortUri],
     legs: &[LegStart],
 ) -> Result<Stack<Applications>, DaemonError> {
     let late: Vec<bool> = legs.iter().map(|leg| leg.is_late).collect();
-    let (pool, opened) = config.open_ports(port, &late)?;
+    let (pool, opened) = config.open_ports(engine, ports, &late)?;
     let mut opened = opened.into_iter();
     let Some(Opened { port, host }) = opened.next() else {
         return Err(DaemonError::NoPort);
@@ -229,8 +229,9 @@ fn start_engine(
         let (config, page, pending) = (config.clone(), Arc::clone(page), Arc::clone(&pending));
         let background = background.clone();
         move || -> Result<Vec<Box<dyn Agent>>, DaemonError> {
-            let port = config.port_of(engine).map_err(AttachError::from)?;
-            let stack = build_stack(&config, &port, engine, &legs)?;
+            let late: Vec<bool> = legs.iter().map(|leg| leg.is_late).collect();
+            let ports = config.ports_of(engine, &late).map_err(AttachError::from)?;
+            let stack = build_stack(&config, engine, &ports, &legs)?;
             let link_reports = legs.into_iter().map(|leg| leg.reports).collect();
             let prefix = if config.engines > 1 { format!("{engine}.") } else { String::new() };
             let rdma = stack
@@ -241,7 +242,7 @@ fn start_engine(
             let descriptions = stack.legs().iter().map(|leg| leg.port().caps().description.as_str());
             let _ = told.send((mtus, descriptions.collect::<Vec<_>>().join("; ")));
             let orders = Orders { pending, commands: orders, link, link_reports };
-            let links = links.map(|ends| ends.open(port)).transpose().map_err(AttachError::from)?;
+            let links = links.map(|ends| ends.open(ports)).transpose().map_err(AttachError::from)?;
             Ok(vec![Box::new(DaemonAgent::new(name, stack, orders, published, background, links, rdma))])
         }
     };
@@ -269,11 +270,12 @@ impl Daemon {
         // The socket first: it is what tells a second daemon of the same place to go away.
         let listener = ControlListener::bind_with_mode(&config.socket, config.socket_mode)?;
         let engines = config.engines.max(1);
-        let entries = COUNTERS_MAX * usize::from(engines) + PORT_COUNTERS_MAX * config.ports.len();
+        let entries = (COUNTERS_MAX + PORT_COUNTERS_MAX * config.ports.len()) * usize::from(engines);
         let page = CountersPage::create(&counters_path(&config.name)?, entries)?;
         let page = Arc::new(Mutex::new(page));
         let links = if engines > 1 {
-            let links = link_all(engines, config.interface.mtu).map_err(AttachError::from)?;
+            let mtu = config.all_ports().map(|port| port.mtu).max().unwrap_or_default();
+            let links = link_all(engines, mtu).map_err(AttachError::from)?;
             links.into_iter().map(Some).collect()
         } else {
             vec![None]

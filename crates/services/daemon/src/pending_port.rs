@@ -3,7 +3,7 @@
 //! Who watches the interface has it opened as any port whose interface comes back ([`Port::reopen`]).
 
 use barewire_base::{DropReason, Instant};
-use barewire_engine::open_port;
+use barewire_engine::{engine_port, open_port};
 use barewire_frame::{Burst, Pool, StampSource};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_wire::eth::HEADER_LEN;
@@ -14,6 +14,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 pub(crate) struct PendingPort {
     uri: PortUri,
+    /// Which engine's it is, of how many: with several, each has receive queues of its own.
+    share: (u8, u8),
     pool: Pool,
     caps: PortCaps,
     counters: PortCounters,
@@ -24,7 +26,7 @@ pub(crate) struct PendingPort {
 
 impl PendingPort {
     /// Counts on packets of `mtu` bytes, or what a frame of the pool holds.
-    pub(crate) fn new(uri: PortUri, pool: Pool, mtu: u16) -> Result<PendingPort, OpenError> {
+    pub(crate) fn new(uri: PortUri, share: (u8, u8), pool: Pool, mtu: u16) -> Result<PendingPort, OpenError> {
         let carried = pool.frame_max().saturating_sub(HEADER_LEN + VLAN_LEN);
         let mtu = mtu.min(u16::try_from(carried).unwrap_or(u16::MAX));
         let caps = PortCaps {
@@ -42,7 +44,7 @@ impl PendingPort {
         let failed =
             |e: Errno| OpenError::Io { uri: uri.text().to_owned(), call: "eventfd", source: e.into() };
         let nothing = eventfd(0, EventfdFlags::CLOEXEC).map_err(failed)?;
-        Ok(PendingPort { uri, pool, caps, counters: PortCounters::default(), nothing, open: None })
+        Ok(PendingPort { uri, share, pool, caps, counters: PortCounters::default(), nothing, open: None })
     }
 }
 
@@ -98,7 +100,9 @@ impl Port for PendingPort {
         match &mut self.open {
             Some(port) => port.reopen(),
             None => {
-                self.open = Some(open_port(&self.uri, &self.pool)?);
+                let (engine, engines) = self.share;
+                let uri = engine_port(self.uri.clone(), engine, engines)?;
+                self.open = Some(open_port(&uri, &self.pool)?);
                 Ok(())
             }
         }

@@ -6,7 +6,8 @@ use crate::config::{Config, ConfigError, bad, with_prefix};
 use crate::link::MTU_MIN;
 use crate::pending_port::PendingPort;
 use barewire_engine::{
-    AttachError, Attached, HostSettings, Interface, PortSettings, for_host, open_port, with_claims,
+    AttachError, Attached, HostSettings, Interface, PortSettings, engine_port, for_host, open_port,
+    with_claims,
 };
 use barewire_frame::Pool;
 use barewire_host::HostConfig;
@@ -131,6 +132,11 @@ fn with_share(uri: PortUri, part: u32) -> PortUri {
     uri.with("fill_frames", (part / 2).min(FILL_FRAMES_MAX))
 }
 
+/// Whether several engines can have a port each on the same interface.
+fn is_shared(port: &PortSettings) -> bool {
+    port.port.parse::<PortUri>().is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
+}
+
 /// Whether a port can be opened on an interface as it is now, and messages sent.
 pub(crate) fn serves(found: Option<&Interface>) -> bool {
     found.is_some_and(|i| i.up && i.mtu >= u32::from(MTU_MIN))
@@ -153,11 +159,14 @@ impl Config {
     /// # Errors
     /// [`ConfigError`].
     pub fn check_ports(&self) -> Result<(), ConfigError> {
-        if self.ports.is_empty() {
-            return Ok(());
-        }
-        if self.engines > 1 {
-            let why = "several ports share one engine: set engines = 1, or configure one port";
+        if self.engines > 1
+            && let Some(port) = self.all_ports().find(|port| !is_shared(port))
+        {
+            let why = format!(
+                "several engines need ports that several sockets can share, packet:INTERFACE, or xdp:INTERFACE with as many receive \
+                 queues, and one is {}",
+                port.port
+            );
             return Err(bad("daemon.engines", self.engines, why));
         }
         let all: Vec<_> = self.all_ports().collect();
@@ -183,33 +192,65 @@ impl Config {
         Ok(())
     }
 
-    /// Opens the ports on one pool, which has what the configuration says for each. `first` is the URI of the first one, as this engine
-    /// has it.
-    /// Those that are `late` are there, and closed.
+    /// The ports of one engine: with several, each joins an interface's fanout group, or has receive queues of its own. Those that are
+    /// `late` share theirs when they are opened.
+    pub(crate) fn ports_of(&self, engine: u8, late: &[bool]) -> Result<Vec<PortUri>, OpenError> {
+        let ports = self.all_ports().enumerate().map(|(n, port)| {
+            let uri: PortUri = port.port.parse()?;
+            match uri.scheme.as_str() {
+                "packet" if self.engines > 1 && !uri.options.contains_key("fanout") => {
+                    Ok(uri.with("fanout", self.fanout_group(n)))
+                }
+                _ if late.get(n) == Some(&true) => Ok(uri),
+                _ => engine_port(uri, engine, self.engines),
+            }
+        });
+        ports.collect()
+    }
+
+    /// The number of the engines' fanout group at a port. By the first address, of which a link has one: in containers on the host's
+    /// network every daemon may be process 1, and daemons with the same group would share each other's frames. Each interface needs a
+    /// group of its own.
+    fn fanout_group(&self, port: usize) -> u16 {
+        let address = self.interface.addresses().first().map_or(0, |address| match address {
+            IpAddr::V4(v4) => u32::from(*v4),
+            IpAddr::V6(v6) => u128::from(*v6) as u32,
+        });
+        let mixed = address.wrapping_mul(0x9e37_79b1) ^ std::process::id();
+        ((mixed ^ mixed >> 16) as u16).wrapping_add(port as u16)
+    }
+
+    /// Opens the ports of one engine on one pool, which has what the configuration says for each. Those that are `late` are there, and
+    /// closed.
     pub(crate) fn open_ports(
         &self,
-        first: &PortUri,
+        engine: u8,
+        uris: &[PortUri],
         late: &[bool],
     ) -> Result<(Pool, Vec<Opened>), AttachError> {
         let ports: Vec<_> = self.all_ports().collect();
         let mut pool = self.pool;
         pool.frames = pool.frames.saturating_mul(ports.len() as u32);
-        let mut uris = Vec::new();
-        for (n, port) in ports.iter().enumerate() {
-            let uri = if n == 0 { first.clone() } else { port.port.parse()? };
+        let mut shared = Vec::new();
+        for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
             let (uri, grown) = match for_host(uri.clone(), &port.addresses(), pool) {
                 // How many queues it will have nobody knows.
-                Err(OpenError::NotFound { .. }) if n > 0 => (with_claims(uri, &port.addresses())?, pool),
+                Err(OpenError::NotFound { .. }) if n > 0 => {
+                    (with_claims(uri.clone(), &port.addresses())?, pool)
+                }
                 found => found?,
             };
             pool = grown;
-            uris.push(if ports.len() > 1 { with_share(uri, self.pool.frames) } else { uri });
+            shared.push(if ports.len() > 1 { with_share(uri, self.pool.frames) } else { uri });
         }
         let pool = Pool::new(pool)?;
         let mut opened = Vec::new();
-        for (n, (port, uri)) in ports.iter().zip(uris).enumerate() {
+        for (n, (port, uri)) in ports.iter().zip(shared).enumerate() {
             let opens = match late.get(n) {
-                Some(true) => Box::new(PendingPort::new(uri, pool.clone(), port.mtu)?),
+                Some(true) => {
+                    let share = (engine, self.engines);
+                    Box::new(PendingPort::new(uri, share, pool.clone(), port.mtu)?)
+                }
                 _ => open_port(&uri, &pool)?,
             };
             let settings =
@@ -262,6 +303,17 @@ mod tests {
         assert_eq!(of("packet:eth0", 8192), None);
     }
 
+    /// A group that two interfaces have is none for the kernel.
+    #[test]
+    fn engines_have_a_group_at_each_interface() {
+        let more = "[[ports]]\nport = \"packet:eth2\"\nipv4 = [\"10.1.0.1/24\"]\n[daemon]\nengines = 2\n";
+        let config = parse(&format!("{}{more}", FIRST.replace("xdp", "packet"))).unwrap();
+        let [a, b] = [0, 1].map(|engine| config.ports_of(engine, &[]).unwrap());
+        let group = |uri: &PortUri| uri.options["fanout"].clone();
+        assert_eq!((group(&a[0]), group(&a[1])), (group(&b[0]), group(&b[1])));
+        assert_ne!(group(&a[0]), group(&a[1]));
+    }
+
     #[test]
     fn ports_that_cannot_be_told_apart_are_refused() {
         let second = |lines: &str| parse(&format!("{FIRST}[[ports]]\nport = \"packet:eth1\"\n{lines}"));
@@ -288,8 +340,11 @@ mod tests {
         let local = "ipv4 = [\"10.1.0.1/24\"]\nipv6 = [\"fe80::2/64\"]";
         let first = format!("{FIRST}ipv6 = [\"fe80::1/64\"]\n[[ports]]\nport = \"packet:eth1\"\n{local}");
         parse(&first).unwrap();
-        let engines = second("ipv4 = [\"10.1.0.1/24\"]\n[daemon]\nengines = 2\n").unwrap_err();
-        assert!(engines.contains("daemon.engines = \"2\"") && engines.contains("one engine"), "{engines}");
+        // Engines share interfaces, and nothing else.
+        second("ipv4 = [\"10.1.0.1/24\"]\n[daemon]\nengines = 2\n").unwrap();
+        let alone = "ipv4 = [\"10.1.0.1/24\"]\n[[ports]]\nport = \"mem:x\"\nipv4 = [\"10.2.0.1/24\"]\n[daemon]\nengines = 2\n";
+        let alone = second(alone).unwrap_err();
+        assert!(alone.contains("daemon.engines = \"2\"") && alone.contains("one is mem:x"), "{alone}");
         let table = |n: usize| format!("[[ports]]\nport = \"mem:{n}\"\nipv4 = [\"10.1.{n}.1/24\"]\n");
         let many = |n| parse(&format!("{FIRST}{}", (1..n).map(table).collect::<String>()));
         assert_eq!(many(LEGS_MAX).unwrap().all_ports().count(), LEGS_MAX);

@@ -1,4 +1,5 @@
-//! Several engines on one interface: each frame finds the engine that owns its flow, whichever queue it came in on.
+//! Several engines on the same interfaces: each frame finds the engine that owns its flow, whichever queue it came in on. It takes the
+//! number of its port along: all engines have the same ports.
 //!
 //! A connection id names its engine, a handshake names a UDP port whose listener is in a table that all engines read. Frames
 //! for another engine are copied into a memory link to it; one that is full drops and counts, as a queue of the card would.
@@ -120,10 +121,16 @@ struct Link {
     out: Burst,
 }
 
-/// The receive queues of one engine, and how the card chooses among all.
+/// The receive queues of one engine at one interface, and how the card chooses among all.
 struct Queues {
     rss: Rss,
     own: Vec<u32>,
+}
+
+/// An engine's port, and its queues where they are known.
+struct Way {
+    port: PortUri,
+    queues: Option<Queues>,
 }
 
 /// Whether it is a reset by a host that no longer knows the flow. It names the peer's own number, so it concerns whichever engine has the
@@ -140,13 +147,12 @@ pub(crate) struct Links {
     table: Arc<ListenTable>,
     now: Instant,
     pool: Pool,
-    /// The engine's port on the interface.
-    port: PortUri,
-    queues: Option<Queues>,
+    /// The engine's ports, in order.
+    ways: Vec<Way>,
 }
 
 impl LinkEnds {
-    pub(crate) fn open(self, port: PortUri) -> Result<Links, PoolError> {
+    pub(crate) fn open(self, ports: Vec<PortUri>) -> Result<Links, PoolError> {
         let pool = Pool::new(pool_config(self.mtu))?;
         let links = self
             .ends
@@ -160,10 +166,9 @@ impl LinkEnds {
             table: self.table,
             now: Instant::ZERO,
             pool,
-            port,
-            queues: None,
+            ways: ports.into_iter().map(|port| Way { port, queues: None }).collect(),
         };
-        links.learn_queues();
+        (0..links.ways.len()).for_each(|leg| links.learn_queues(leg));
         Ok(links)
     }
 }
@@ -177,20 +182,24 @@ impl Links {
         self.own
     }
 
-    /// Asks the card how it chooses a receive queue: anew whenever the port was opened.
-    pub(crate) fn learn_queues(&mut self) {
-        let own = queues_of(&self.port);
-        self.queues = own.and_then(|own| Some(Queues { rss: Rss::of(&self.port.target)?, own }));
+    /// Asks a port's card how it chooses a receive queue: anew whenever the port was opened.
+    pub(crate) fn learn_queues(&mut self, leg: usize) {
+        let Some(Way { port, queues }) = self.ways.get_mut(leg) else { return };
+        let own = queues_of(port);
+        *queues = own.and_then(|own| Some(Queues { rss: Rss::of(&port.target)?, own }));
     }
 
-    /// A UDP port for a flow from `local` to `remote` whose answers come in here; zero: any will do, or none was found.
+    /// A UDP port for a flow on `leg` from `local` to `remote` whose answers come in here; zero: any will do, or none was found.
     pub(crate) fn choose_udp_port<M: Memory>(
         &self,
         endpoint: &mut Endpoint<M>,
+        leg: usize,
         local: IpAddr,
         remote: SocketAddr,
     ) -> u16 {
-        let Some(Queues { rss, own }) = &self.queues else { return 0 };
+        let Some(Queues { rss, own }) = self.ways.get(leg).and_then(|way| way.queues.as_ref()) else {
+            return 0;
+        };
         let comes_here =
             |port| rss.queue(remote, SocketAddr::new(local, port)).is_some_and(|queue| own.contains(&queue));
         endpoint.draw_udp_port(comes_here).unwrap_or(0)
@@ -219,7 +228,7 @@ impl Links {
         }
     }
 
-    fn give(&mut self, engine: u8, frame: &Frame) -> Steered {
+    fn give(&mut self, engine: u8, leg: usize, frame: &Frame) -> Steered {
         let Some(Some(link)) = self.links.get_mut(usize::from(engine)) else {
             // No such engine: the endpoint counts it as an unknown flow.
             return Steered::Ours;
@@ -230,6 +239,7 @@ impl Links {
         };
         // What the sender left to an offload is unfinished for the owner, too.
         copy.set_checksum(frame.checksum());
+        copy.set_port(leg as u16);
         if link.out.room() == 0 {
             let _ = link.port.tx_burst(self.now, &mut link.out);
         }
@@ -264,26 +274,26 @@ impl Links {
 
 impl Steering for Links {
     #[inline]
-    fn steer(&mut self, own: u8, datagram: &Datagram, frame: &Frame) -> Steered {
+    fn steer(&mut self, own: u8, leg: usize, datagram: &Datagram, frame: &Frame) -> Steered {
         let payload = datagram.payload(frame);
         let owner = match engine_for(payload) {
             None if is_reset(payload) => {
-                self.tell_all(frame);
+                self.tell_all(leg, frame);
                 return Steered::Ours;
             }
             None => self.table.owner(datagram.dst.port()),
             some => some,
         };
         match owner {
-            Some(engine) if engine != own => self.give(engine, frame),
+            Some(engine) if engine != own => self.give(engine, leg, frame),
             _ => Steered::Ours,
         }
     }
 
-    fn tell_all(&mut self, frame: &Frame) {
+    fn tell_all(&mut self, leg: usize, frame: &Frame) {
         for engine in 0..self.links.len() as u8 {
             if engine != self.own {
-                let _ = self.give(engine, frame);
+                let _ = self.give(engine, leg, frame);
             }
         }
     }

@@ -85,8 +85,8 @@ struct World {
 }
 
 /// A port without queues to choose from.
-fn anywhere() -> PortUri {
-    "mem:anywhere".parse().unwrap()
+fn anywhere() -> Vec<PortUri> {
+    vec!["mem:anywhere".parse().unwrap()]
 }
 
 fn mac(n: u8) -> MacAddr {
@@ -298,19 +298,24 @@ fn what_cannot_be_handed_on_is_counted_as_what_it_is() {
     let mut links = ends.remove(0).open(anywhere()).unwrap();
     let pool = Pool::new(pool_config(9000)).unwrap();
     let frame = pool.alloc_from(&[0xa5; 5000]).unwrap();
-    assert_eq!(links.give(1, &frame), Steered::Lost(DropReason::TooLarge));
+    assert_eq!(links.give(1, 0, &frame), Steered::Lost(DropReason::TooLarge));
     // The sender's unfinished checksum is unfinished for the owner, too.
     let mut frame = pool.alloc_from(&[0xa5; 100]).unwrap();
     let partial = barewire_frame::ChecksumState::Partial { start: 34, offset: 6 };
     frame.set_checksum(partial);
-    assert_eq!(links.give(1, &frame), Steered::Given);
+    assert_eq!(links.give(1, 0, &frame), Steered::Given);
     links.flush(Instant::ZERO);
     let mut other = ends.remove(0).open(anywhere()).unwrap();
     let mut burst = Burst::new();
     let port = &mut other.links[0].as_mut().unwrap().port;
     assert_eq!(port.rx_burst(Instant::ZERO, &mut burst).unwrap(), 1);
     assert_eq!(burst.pop().unwrap().checksum(), partial);
-    let full: Vec<_> = (0..LINK_SLOTS + 100).map(|_| links.give(1, &frame)).collect();
+    // Nor does it forget which port it came in on.
+    assert_eq!(links.give(1, 15, &frame), Steered::Given);
+    links.flush(Instant::ZERO);
+    assert_eq!(port.rx_burst(Instant::ZERO, &mut burst).unwrap(), 1);
+    assert_eq!(burst.pop().unwrap().port(), 15);
+    let full: Vec<_> = (0..LINK_SLOTS + 100).map(|_| links.give(1, 0, &frame)).collect();
     let lost = full.iter().filter(|s| **s == Steered::Lost(DropReason::RingFull)).count();
     assert!(lost > 0);
     // All the others arrive: what a full link does not take at once it takes later.

@@ -52,9 +52,24 @@ fn enough(daemon: &Daemon, answered: &AtomicU64) -> bool {
 
 #[test]
 fn scribblers_harm_themselves_only() {
+    scribblers_harm_nobody_else(false);
+}
+
+#[test]
+fn scribblers_harm_themselves_only_where_flows_are_encrypted() {
+    scribblers_harm_nobody_else(true);
+}
+
+fn scribblers_harm_nobody_else(is_secure: bool) {
     let seed = 11;
     let mut prng = Prng::new(seed);
-    let pair = pair_with(|c| c.channel = Geometry { cq_entries: 8192, ..Geometry::DEFAULT });
+    let pair = pair_with(|c| {
+        c.channel = Geometry { cq_entries: 8192, ..Geometry::DEFAULT };
+        if is_secure {
+            let host = c.interface.ipv4[0].0.octets()[3];
+            secure(c, host, true);
+        }
+    });
     let mut server = attach(&pair.b, "server");
     let mut client = attach(&pair.a, "client");
     let (flow, _) = flow(&mut client, &mut server, 2, 888);
@@ -140,6 +155,7 @@ fn scribblers_harm_themselves_only() {
     let c = counters(&pair.a);
     let (bad, corrupt) = (c["applications.bad_entries"], c["applications.corrupt_channels"]);
     let is_enough = enough(&pair.a, &answered);
+    assert_eq!(c["transport.flows_encrypted"] > 0, is_secure);
     let answered = answered.load(Ordering::Relaxed);
     println!(
         "seed {seed}: {lives} scribblers, {bad} bad entries, {corrupt} broken rings; {answered} answers beside them"

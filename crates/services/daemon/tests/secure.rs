@@ -3,7 +3,7 @@
 
 mod common;
 
-use barewire_client::security::{Peer, PrivateKey, Security};
+use barewire_client::security::{Peer, Security};
 use barewire_client::{Client, ConnectFailure, ConnectOptions, ConnectWaitError, Event, PeerIdentity};
 use barewire_daemon::{Config, Daemon, UserRules};
 use barewire_lab::{LinkConfig, Namespace, VethPair};
@@ -12,23 +12,6 @@ use barewire_verbs::context::{ConnectTo, ContextError, Refusal};
 use common::rdma::{End, join, rdma_pair_with};
 use common::*;
 use std::sync::Arc;
-
-fn key(host: u8) -> PrivateKey {
-    PrivateKey::from_bytes([host; 32])
-}
-
-/// The keys of a host that trusts the other one; `known`: at its addresses, else anywhere.
-fn secure(config: &mut Config, host: u8, known: bool) {
-    let other = 3 - host;
-    let mut security = Security::new(key(host));
-    let addresses = if known {
-        vec![std::net::IpAddr::from(v4(other)).into(), std::net::IpAddr::from(v6(other.into())).into()]
-    } else {
-        vec![]
-    };
-    assert!(security.trust(Peer { name: format!("host {other}"), key: key(other).public(), addresses }));
-    config.transport.security = Some(Arc::new(security));
-}
 
 fn host_of(config: &Config) -> u8 {
     config.interface.ipv4[0].0.octets()[3]

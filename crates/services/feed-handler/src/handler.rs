@@ -34,7 +34,7 @@ pub struct FeedHandler<C> {
     counters: Option<FeedCounters>,
     /// Of each channel whose loops may be left: its index, and which of them are joined.
     loops: Vec<(u16, [bool; LOOPS.len()])>,
-    /// The channel that rehearses next.
+    /// The channel whose code and tables are brought into the cache next, while nothing comes.
     warm_next: usize,
 }
 

@@ -134,7 +134,7 @@ fn a_port_that_is_down_for_a_while_does_not_end_its_handler() {
     assert!(error.to_string().contains("CAP_NET_RAW"), "{error}");
 }
 
-/// Each channel rehearses in its turn: a packet that comes meanwhile waits for one rehearsal.
+/// Idle channels are kept in cache one after the other: a packet that comes meanwhile waits for one of them.
 #[test]
 fn one_channel_a_round_is_kept_warm() {
     #[derive(Default)]

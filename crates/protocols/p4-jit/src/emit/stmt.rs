@@ -4,7 +4,9 @@ use super::{ActionFrame, Emit, Gen, Unsupported};
 use crate::delegate::Delegate;
 use crate::env;
 use barewire_p4::interp::MAX_BACKWARD_JUMPS;
-use barewire_p4::ir::{ActionId, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, Stmt, Width};
+use barewire_p4::ir::{
+    ActionId, Expr, FieldId, FieldRef, HashSource, HeaderId, HeaderRef, MeterId, RegisterId, Stmt, Width,
+};
 use barewire_p4::key::arg_words;
 use barewire_p4::phv::{Place, slot};
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -229,96 +231,12 @@ impl Gen<'_, '_> {
                 Ok(())
             }
             Stmt::Meter { meter, index, precolor, dst } => {
-                let index = self.index(index)?;
-                let precolor = match precolor {
-                    Some(precolor) => self.index(precolor)?,
-                    None => self.int(0),
-                };
-                if dst.as_ref().is_some_and(|dst| self.small_field(dst).is_none()) {
-                    return Err(Unsupported);
-                }
-                let after = self.in_range(index, self.unit.program.meters[meter.at()].size);
-                let meter = self.int(u64::from(meter.0));
-                let env = self.env;
-                let color =
-                    self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
-                if let Some(dst) = dst.as_ref().and_then(|dst| self.small_field(dst)) {
-                    self.store_field(dst, color)?;
-                }
-                self.jump(after);
-                self.enter(after);
-                Ok(())
+                self.meter(*meter, index, precolor.as_ref(), dst.as_ref())
             }
-            Stmt::RegisterRead { dst, register, index } => {
-                let dst = self.small_field(dst).ok_or(Unsupported)?;
-                if self.unit.program.registers[register.at()].width > 64 {
-                    return Err(Unsupported);
-                }
-                let index = self.index(index)?;
-                let after = self.in_range(index, self.unit.program.registers[register.at()].size);
-                let register = self.int(u64::from(register.0));
-                let env = self.env;
-                let value =
-                    self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
-                self.store_field(dst, value)?;
-                self.jump(after);
-                self.enter(after);
-                Ok(())
-            }
-            Stmt::RegisterWrite { register, index, value } => {
-                if self.unit.program.registers[register.at()].width > 64 {
-                    return Err(Unsupported);
-                }
-                let index = self.index(index)?;
-                let value = self.modular(value, 64)?;
-                let register = self.int(u64::from(register.0));
-                let env = self.env;
-                self.call(env::register_set as *const () as usize, &[env, register, index, value], None);
-                Ok(())
-            }
-            Stmt::Random { dst, low, high } => {
-                let dst = self.small_field(dst).ok_or(Unsupported)?;
-                let low = self.modular(low, 64)?;
-                let high = self.modular(high, 64)?;
-                let env = self.env;
-                let (on, after) = (self.b.create_block(), self.b.create_block());
-                let some = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, low, high);
-                self.branch(some, on, after);
-                self.enter(on);
-                let value = self.call_value(env::random as *const () as usize, &[env, low, high], I64);
-                self.store_field(dst, value)?;
-                self.jump(after);
-                self.enter(after);
-                Ok(())
-            }
-            Stmt::Hash { dst, source, base, max } => {
-                let dst = self.small_field(dst).ok_or(Unsupported)?;
-                let plan = match source {
-                    HashSource::Calculation(calculation) => self.delegates.plan(self.unit, *calculation),
-                    HashSource::Inline { algorithm, input } => {
-                        self.delegates.inline_plan(self.unit, *algorithm, input)
-                    }
-                };
-                let plan = plan.ok_or(Unsupported)?;
-                let base = match base {
-                    Some(base) => self.modular(base, 64)?,
-                    None => self.int(0),
-                };
-                let max = max.as_ref().map(|max| self.modular(max, 64)).transpose()?;
-                let plan = self.int(plan as u64);
-                let env = self.env;
-                let hash = self.call_value(env::calculate as *const () as usize, &[env, plan], I64);
-                let hash = match max {
-                    None => hash,
-                    Some(max) => {
-                        let one = self.int(1);
-                        let max = self.b.ins().umax(max, one);
-                        self.b.ins().urem(hash, max)
-                    }
-                };
-                let value = self.b.ins().iadd(base, hash);
-                self.store_field(dst, value)
-            }
+            Stmt::RegisterRead { dst, register, index } => self.read_register(dst, *register, index),
+            Stmt::RegisterWrite { register, index, value } => self.write_register(*register, index, value),
+            Stmt::Random { dst, low, high } => self.random(dst, low, high),
+            Stmt::Hash { dst, source, base, max } => self.hash(dst, source, base.as_ref(), max.as_ref()),
             Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 if let Some(spec) = egress_spec {
                     let port = self.slot(slot::DROP_PORT);
@@ -370,6 +288,113 @@ impl Gen<'_, '_> {
             Stmt::NoOp => Ok(()),
             _ => Err(Unsupported),
         }
+    }
+
+    fn meter(
+        &mut self,
+        meter: MeterId,
+        index: &Expr,
+        precolor: Option<&Expr>,
+        dst: Option<&FieldRef>,
+    ) -> Emit<()> {
+        let index = self.index(index)?;
+        let precolor = match precolor {
+            Some(precolor) => self.index(precolor)?,
+            None => self.int(0),
+        };
+        if dst.is_some_and(|dst| self.small_field(dst).is_none()) {
+            return Err(Unsupported);
+        }
+        let after = self.in_range(index, self.unit.program.meters[meter.at()].size);
+        let meter = self.int(u64::from(meter.0));
+        let env = self.env;
+        let color = self.call_value(env::meter as *const () as usize, &[env, meter, index, precolor], I64);
+        if let Some(dst) = dst.and_then(|dst| self.small_field(dst)) {
+            self.store_field(dst, color)?;
+        }
+        self.jump(after);
+        self.enter(after);
+        Ok(())
+    }
+
+    fn read_register(&mut self, dst: &FieldRef, register: RegisterId, index: &Expr) -> Emit<()> {
+        let dst = self.small_field(dst).ok_or(Unsupported)?;
+        if self.unit.program.registers[register.at()].width > 64 {
+            return Err(Unsupported);
+        }
+        let index = self.index(index)?;
+        let after = self.in_range(index, self.unit.program.registers[register.at()].size);
+        let register = self.int(u64::from(register.0));
+        let env = self.env;
+        let value = self.call_value(env::register_get as *const () as usize, &[env, register, index], I64);
+        self.store_field(dst, value)?;
+        self.jump(after);
+        self.enter(after);
+        Ok(())
+    }
+
+    fn write_register(&mut self, register: RegisterId, index: &Expr, value: &Expr) -> Emit<()> {
+        if self.unit.program.registers[register.at()].width > 64 {
+            return Err(Unsupported);
+        }
+        let index = self.index(index)?;
+        let value = self.modular(value, 64)?;
+        let register = self.int(u64::from(register.0));
+        let env = self.env;
+        self.call(env::register_set as *const () as usize, &[env, register, index, value], None);
+        Ok(())
+    }
+
+    fn random(&mut self, dst: &FieldRef, low: &Expr, high: &Expr) -> Emit<()> {
+        let dst = self.small_field(dst).ok_or(Unsupported)?;
+        let low = self.modular(low, 64)?;
+        let high = self.modular(high, 64)?;
+        let env = self.env;
+        let (on, after) = (self.b.create_block(), self.b.create_block());
+        let some = self.b.ins().icmp(IntCC::UnsignedLessThanOrEqual, low, high);
+        self.branch(some, on, after);
+        self.enter(on);
+        let value = self.call_value(env::random as *const () as usize, &[env, low, high], I64);
+        self.store_field(dst, value)?;
+        self.jump(after);
+        self.enter(after);
+        Ok(())
+    }
+
+    /// A hash from `base` on, of `max` values.
+    fn hash(
+        &mut self,
+        dst: &FieldRef,
+        source: &HashSource,
+        base: Option<&Expr>,
+        max: Option<&Expr>,
+    ) -> Emit<()> {
+        let dst = self.small_field(dst).ok_or(Unsupported)?;
+        let plan = match source {
+            HashSource::Calculation(calculation) => self.delegates.plan(self.unit, *calculation),
+            HashSource::Inline { algorithm, input } => {
+                self.delegates.inline_plan(self.unit, *algorithm, input)
+            }
+        };
+        let plan = plan.ok_or(Unsupported)?;
+        let base = match base {
+            Some(base) => self.modular(base, 64)?,
+            None => self.int(0),
+        };
+        let max = max.map(|max| self.modular(max, 64)).transpose()?;
+        let plan = self.int(plan as u64);
+        let env = self.env;
+        let hash = self.call_value(env::calculate as *const () as usize, &[env, plan], I64);
+        let hash = match max {
+            None => hash,
+            Some(max) => {
+                let one = self.int(1);
+                let max = self.b.ins().umax(max, one);
+                self.b.ins().urem(hash, max)
+            }
+        };
+        let value = self.b.ins().iadd(base, hash);
+        self.store_field(dst, value)
     }
 
     /// A fixed field of at most 64 bits that is no varbit one.

@@ -148,22 +148,7 @@ impl Importer {
             return Ok(());
         }
         let stmt = match name {
-            "assign" | "modify_field" => match call.params {
-                [dst, src] => {
-                    let dst = self.target(dst, context)?;
-                    let value = self.int(src, context)?;
-                    self.assignment(dst, value)
-                }
-                // P4_14: only the bits under the mask.
-                [dst, src, mask] if name == "modify_field" => {
-                    let dst = self.target(dst, context)?;
-                    let (src, mask) = (self.int(src, context)?, self.int(mask, context)?);
-                    let kept = binary(BinaryOp::BitAnd, self.target_value(&dst), bit_not(mask.clone()));
-                    let value = binary(BinaryOp::BitOr, kept, binary(BinaryOp::BitAnd, src, mask));
-                    self.assignment(dst, value)
-                }
-                _ => return call.wrong_count(if name == "assign" { "2" } else { "2 or 3" }),
-            },
+            "assign" | "modify_field" => self.modify_field(&call, context)?,
             "add_to_field" | "subtract_from_field" => {
                 let [dst, value] = call.exactly::<2>()?;
                 let dst = self.target(dst, context)?;
@@ -188,33 +173,9 @@ impl Importer {
                 Stmt::CopyHeader { dst, src }
             }
             "assign_union" | "assign_header_stack" | "assign_union_stack" => {
-                let [dst, src] = call.exactly::<2>()?;
-                match (self.value(dst, context, 0)?, self.value(src, context, 0)?) {
-                    (Value::Union(dst), Value::Union(src))
-                        if self.union_type(&dst) == self.union_type(&src) =>
-                    {
-                        Stmt::CopyUnion { dst, src }
-                    }
-                    (Value::Stack(dst), Value::Stack(src)) if self.same_stacks(dst, src) => {
-                        Stmt::CopyStack { dst, src }
-                    }
-                    (Value::UnionStack(dst), Value::UnionStack(src)) if self.same_union_stacks(dst, src) => {
-                        Stmt::CopyUnionStack { dst, src }
-                    }
-                    _ => return Fault::value(at, format!("'{name}' with operands of different types")),
-                }
+                self.copy_group(&call, context)?
             }
-            "push" | "pop" => {
-                let [stack, count] = call.exactly::<2>()?;
-                let count = hex_u32(self.constant(count)?, "a count")?;
-                match (self.value(stack, context, 0)?, name) {
-                    (Value::Stack(stack), "push") => Stmt::Push { stack, count },
-                    (Value::Stack(stack), _) => Stmt::Pop { stack, count },
-                    (Value::UnionStack(stack), "push") => Stmt::PushUnions { stack, count },
-                    (Value::UnionStack(stack), _) => Stmt::PopUnions { stack, count },
-                    _ => return Fault::value(stack, format!("'{name}' of something that is no stack")),
-                }
-            }
+            "push" | "pop" => self.shift_stack(&call, context)?,
             "add_header" | "add_header_fast" | "remove_header" => {
                 let [header] = call.exactly::<1>()?;
                 let header = self.header(header, context)?;
@@ -233,23 +194,97 @@ impl Importer {
                 let [] = call.exactly::<0>()?;
                 self.mark_to_drop(None)
             }
-            "mark_to_drop" => {
-                let header = match call.params {
-                    [] => None,
-                    [header] => match self.header(header, context)? {
-                        HeaderRef::Header(header) => Some(header),
-                        _ => return Fault::value(header, "an element of a stack marked to drop"),
-                    },
-                    _ => return call.wrong_count("0 or 1"),
-                };
-                self.mark_to_drop(header)
-            }
+            "mark_to_drop" => self.mark_header_to_drop(&call, context)?,
             "assert" | "assume" => {
                 let [condition] = call.exactly::<1>()?;
                 let condition = self.truth(condition, context)?;
                 if name == "assert" { Stmt::Assert(condition) } else { Stmt::Assume(condition) }
             }
             "log_msg" => self.log(&call, context)?,
+            "count" | "execute_meter" | "register_read" | "register_write" => {
+                self.use_array(&call, context)?
+            }
+            "modify_field_rng_uniform" => self.random(&call, context)?,
+            "modify_field_with_hash_based_offset" => self.hash_with_offset(&call, context)?,
+            "generate_digest" => self.digest(&call)?,
+            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
+                let [session, list] = call.exactly::<2>()?;
+                let (session, fields) = (self.int(session, context)?, self.field_list(list)?);
+                if name == "clone_ingress_pkt_to_egress" {
+                    Stmt::CloneIngress { session, fields }
+                } else {
+                    Stmt::CloneEgress { session, fields }
+                }
+            }
+            "resubmit" | "recirculate" => self.resubmit_or_recirculate(&call)?,
+            "truncate" => {
+                let [len] = call.exactly::<1>()?;
+                Stmt::Truncate { len: self.int(len, context)? }
+            }
+            "drop_packet" | "send_to_port" | "mirror_packet" | "add_entry" => {
+                let reason = "it belongs to the Portable NIC Architecture; this switch has v1model and PSA";
+                return Fault::unsupported(at, format!("primitive '{name}'"), reason);
+            }
+            _ if name.starts_with('_') => return self.method(&call, context, out),
+            _ => return self.unknown(&call),
+        };
+        out.push(stmt);
+        Ok(())
+    }
+
+    fn modify_field(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        match call.params {
+            [dst, src] => {
+                let dst = self.target(dst, context)?;
+                let value = self.int(src, context)?;
+                Ok(self.assignment(dst, value))
+            }
+            // P4_14: only the bits under the mask.
+            [dst, src, mask] if call.name == "modify_field" => {
+                let dst = self.target(dst, context)?;
+                let (src, mask) = (self.int(src, context)?, self.int(mask, context)?);
+                let kept = binary(BinaryOp::BitAnd, self.target_value(&dst), bit_not(mask.clone()));
+                let value = binary(BinaryOp::BitOr, kept, binary(BinaryOp::BitAnd, src, mask));
+                Ok(self.assignment(dst, value))
+            }
+            _ => call.wrong_count(if call.name == "assign" { "2" } else { "2 or 3" }),
+        }
+    }
+
+    /// A copy of a union, or of a stack.
+    fn copy_group(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        let [dst, src] = call.exactly::<2>()?;
+        Ok(match (self.value(dst, context, 0)?, self.value(src, context, 0)?) {
+            (Value::Union(dst), Value::Union(src)) if self.union_type(&dst) == self.union_type(&src) => {
+                Stmt::CopyUnion { dst, src }
+            }
+            (Value::Stack(dst), Value::Stack(src)) if self.same_stacks(dst, src) => {
+                Stmt::CopyStack { dst, src }
+            }
+            (Value::UnionStack(dst), Value::UnionStack(src)) if self.same_union_stacks(dst, src) => {
+                Stmt::CopyUnionStack { dst, src }
+            }
+            _ => {
+                return Fault::value(call.at, format!("'{}' with operands of different types", call.name));
+            }
+        })
+    }
+
+    fn shift_stack(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        let [stack, count] = call.exactly::<2>()?;
+        let count = hex_u32(self.constant(count)?, "a count")?;
+        Ok(match (self.value(stack, context, 0)?, call.name) {
+            (Value::Stack(stack), "push") => Stmt::Push { stack, count },
+            (Value::Stack(stack), _) => Stmt::Pop { stack, count },
+            (Value::UnionStack(stack), "push") => Stmt::PushUnions { stack, count },
+            (Value::UnionStack(stack), _) => Stmt::PopUnions { stack, count },
+            _ => return Fault::value(stack, format!("'{}' of something that is no stack", call.name)),
+        })
+    }
+
+    /// A cell of a counter, meter or register array.
+    fn use_array(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        Ok(match call.name {
             "count" => {
                 let [counter, index] = call.exactly::<2>()?;
                 let counter = self.names.counters.at(self.operand(counter, "counter_array")?)?;
@@ -267,78 +302,69 @@ impl Importer {
                 let register = self.names.registers.at(self.operand(register, "register_array")?)?;
                 Stmt::RegisterRead { dst, register, index: self.index(index, context)? }
             }
-            "register_write" => {
+            // register_write
+            _ => {
                 let [register, index, value] = call.exactly::<3>()?;
                 let register = self.names.registers.at(self.operand(register, "register_array")?)?;
                 let (index, value) = (self.index(index, context)?, self.int(value, context)?);
                 Stmt::RegisterWrite { register, index, value }
             }
-            "modify_field_rng_uniform" => {
-                let [dst, low, high] = call.exactly::<3>()?;
-                let dst = self.target_field(dst, context)?;
-                Stmt::Random { dst, low: self.int(low, context)?, high: self.int(high, context)? }
-            }
-            "modify_field_with_hash_based_offset" => {
-                let [dst, base, calculation, max] = call.exactly::<4>()?;
-                let dst = self.target_field(dst, context)?;
-                let calculation = self.names.calculations.at(self.operand(calculation, "calculation")?)?;
-                let (base, max) = (Some(self.int(base, context)?), Some(self.int(max, context)?));
-                Stmt::Hash { dst, source: HashSource::Calculation(calculation), base, max }
-            }
-            "generate_digest" => {
-                let [_receiver, list] = call.exactly::<2>()?;
-                let at = self.constant(list)?;
-                let number = hex_u32(at, "a learn list's number")?;
-                match self.names.learn_lists.get(number.into()) {
-                    Some(list) => Stmt::Digest { list },
-                    // Number 0 is no digest in bmv2.
-                    None if number == 0 => Stmt::NoOp,
-                    None => self
-                        .names
-                        .learn_lists
-                        .numbered(at, number.into())
-                        .map(|list| Stmt::Digest { list })?,
+        })
+    }
+
+    fn random(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        let [dst, low, high] = call.exactly::<3>()?;
+        let dst = self.target_field(dst, context)?;
+        Ok(Stmt::Random { dst, low: self.int(low, context)?, high: self.int(high, context)? })
+    }
+
+    fn hash_with_offset(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        let [dst, base, calculation, max] = call.exactly::<4>()?;
+        let dst = self.target_field(dst, context)?;
+        let calculation = self.names.calculations.at(self.operand(calculation, "calculation")?)?;
+        let (base, max) = (Some(self.int(base, context)?), Some(self.int(max, context)?));
+        Ok(Stmt::Hash { dst, source: HashSource::Calculation(calculation), base, max })
+    }
+
+    fn digest(&mut self, call: &Call<'_, '_>) -> Result<Stmt> {
+        let [_receiver, list] = call.exactly::<2>()?;
+        let at = self.constant(list)?;
+        let number = hex_u32(at, "a learn list's number")?;
+        match self.names.learn_lists.get(number.into()) {
+            Some(list) => Ok(Stmt::Digest { list }),
+            // Number 0 is no digest in bmv2.
+            None if number == 0 => Ok(Stmt::NoOp),
+            None => self.names.learn_lists.numbered(at, number.into()).map(|list| Stmt::Digest { list }),
+        }
+    }
+
+    fn resubmit_or_recirculate(&mut self, call: &Call<'_, '_>) -> Result<Stmt> {
+        let fields = match call.params {
+            [] => None,
+            [list] => {
+                let fields = self.field_list(list)?;
+                if fields.is_none() {
+                    // bmv2 keeps the number as the request itself: 0 asks for nothing.
+                    self.note(call.at, format!("'{}' with field list 0 does nothing", call.name));
+                    return Ok(Stmt::NoOp);
                 }
+                fields
             }
-            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
-                let [session, list] = call.exactly::<2>()?;
-                let (session, fields) = (self.int(session, context)?, self.field_list(list)?);
-                if name == "clone_ingress_pkt_to_egress" {
-                    Stmt::CloneIngress { session, fields }
-                } else {
-                    Stmt::CloneEgress { session, fields }
-                }
-            }
-            "resubmit" | "recirculate" => {
-                let fields = match call.params {
-                    [] => None,
-                    [list] => {
-                        let fields = self.field_list(list)?;
-                        if fields.is_none() {
-                            // bmv2 keeps the number as the request itself: 0 asks for nothing.
-                            self.note(at, format!("'{name}' with field list 0 does nothing"));
-                            out.push(Stmt::NoOp);
-                            return Ok(());
-                        }
-                        fields
-                    }
-                    _ => return call.wrong_count("0 or 1"),
-                };
-                if name == "resubmit" { Stmt::Resubmit { fields } } else { Stmt::Recirculate { fields } }
-            }
-            "truncate" => {
-                let [len] = call.exactly::<1>()?;
-                Stmt::Truncate { len: self.int(len, context)? }
-            }
-            "drop_packet" | "send_to_port" | "mirror_packet" | "add_entry" => {
-                let reason = "it belongs to the Portable NIC Architecture; this switch has v1model and PSA";
-                return Fault::unsupported(at, format!("primitive '{name}'"), reason);
-            }
-            _ if name.starts_with('_') => return self.method(&call, context, out),
-            _ => return self.unknown(&call),
+            _ => return call.wrong_count("0 or 1"),
         };
-        out.push(stmt);
-        Ok(())
+        Ok(if call.name == "resubmit" { Stmt::Resubmit { fields } } else { Stmt::Recirculate { fields } })
+    }
+
+    fn mark_header_to_drop(&mut self, call: &Call<'_, '_>, context: &Context) -> Result<Stmt> {
+        let header = match call.params {
+            [] => None,
+            [header] => match self.header(header, context)? {
+                HeaderRef::Header(header) => Some(header),
+                _ => return Fault::value(header, "an element of a stack marked to drop"),
+            },
+            _ => return call.wrong_count("0 or 1"),
+        };
+        Ok(self.mark_to_drop(header))
     }
 
     /// The marking of a header, or of `standard_metadata`: of a header bmv2 writes that header's own fields.

@@ -2,7 +2,9 @@
 
 use super::trace::{Argument, Event, number};
 use super::{Context, Flow, MAX_BACKWARD_JUMPS, ParserFault};
-use crate::ir::{ActionId, Expr, FieldListId, FieldRef, HashAlgorithm, HashSource, Stmt};
+use crate::ir::{
+    ActionId, Expr, FieldListId, FieldRef, HashAlgorithm, HashSource, MeterId, RegisterId, Stmt, TableId,
+};
 use crate::phv::slot;
 use crate::state::State;
 use num_bigint::{BigInt, BigUint};
@@ -106,66 +108,22 @@ impl<S: State + ?Sized> Context<'_, S> {
             }
             Stmt::Assert(condition) => return self.assertion(condition, false),
             Stmt::Assume(condition) => return self.assertion(condition, true),
-            Stmt::Log { format, args } => {
-                let mut values = Vec::with_capacity(args.len());
-                for arg in args {
-                    values.push(self.eval(arg)?.int());
-                }
-                let message = log_message(format, &values);
-                self.state.log(&message);
-                if self.tracer.wants() {
-                    self.tracer.record(Event::Log { message });
-                }
-            }
+            Stmt::Log { format, args } => self.log(format, args)?,
             Stmt::Count { counter, index } => {
                 let index = self.eval_u64(index)?;
                 self.state.count(*counter, index, self.phv.slot(slot::PACKET_LEN));
             }
             Stmt::Meter { meter, index, precolor, dst } => {
-                let index = self.eval_u64(index)?;
-                let precolor = match precolor {
-                    Some(precolor) => self.eval_u64(precolor)?,
-                    None => 0,
-                };
-                if index >= u64::from(self.plan.program.meters[meter.at()].size) {
-                    self.undefined(|| format!("there is no meter {index}"));
-                    return Ok(Flow::Next);
-                }
-                let (len, now_us) = (self.phv.slot(slot::PACKET_LEN), self.phv.slot(slot::NOW_US));
-                let color = self.state.meter(*meter, index, len, now_us, precolor);
-                if let Some(dst) = dst {
-                    self.assign(dst, &BigInt::from(color))?;
-                }
+                self.meter(*meter, index, precolor.as_ref(), dst.as_ref())?;
             }
             Stmt::Apply { table, hit, ran } => {
-                let outcome = self.apply_table(*table)?;
-                if let Some(field) = hit {
-                    self.assign(field, &BigInt::from(u8::from(outcome.hit)))?;
-                }
-                if let Some(field) = ran {
-                    let number = outcome.action.map_or(0, |action| u64::from(action.0) + 1);
-                    self.assign(field, &BigInt::from(number))?;
-                }
-                return Ok(if outcome.flow == Flow::End { Flow::End } else { Flow::Next });
+                return self.apply(*table, hit.as_ref(), ran.as_ref());
             }
             Stmt::RegisterRead { dst, register, index } => {
-                let index = self.eval_u64(index)?;
-                if index < u64::from(self.plan.program.registers[register.at()].size) {
-                    let value = self.state.register(*register, index);
-                    self.assign(dst, &BigInt::from(value))?;
-                } else {
-                    self.undefined(|| format!("there is no register {index}"));
-                }
+                self.read_register(dst, *register, index)?;
             }
             Stmt::RegisterWrite { register, index, value } => {
-                let index = self.eval_u64(index)?;
-                let width = self.plan.program.registers[register.at()].width;
-                let value = super::eval::low_bits(&self.eval(value)?.int(), width);
-                self.state.set_register(*register, index, &value);
-                if self.tracer.wants() {
-                    let register = self.plan.program.registers[register.at()].name.clone();
-                    self.tracer.record(Event::Register { register, index, value: number(&value) });
-                }
+                self.write_register(*register, index, value)?;
             }
             Stmt::Random { dst, low, high } => {
                 let (low, high) = (self.eval_low(low)?, self.eval_low(high)?);
@@ -177,25 +135,8 @@ impl<S: State + ?Sized> Context<'_, S> {
                 }
             }
             Stmt::Hash { dst, source, base, max } => {
-                let hash = match source {
-                    HashSource::Calculation(calculation) => self.calculate(*calculation)?,
-                    HashSource::Inline { algorithm: HashAlgorithm::Random, .. } => {
-                        self.state.random(0, u64::MAX)
-                    }
-                    HashSource::Inline { algorithm, input } => {
-                        let bytes = self.gather(input)?.into_bytes();
-                        crate::hash::hash(*algorithm, None, &bytes)
-                    }
-                };
-                let base = match base {
-                    Some(base) => self.eval_low(base)?,
-                    None => 0,
-                };
-                let hash = match max {
-                    Some(max) => hash % self.eval_low(max)?.max(1),
-                    None => hash,
-                };
-                self.assign(dst, &BigInt::from(base.wrapping_add(hash)))?;
+                let hash = self.hash(source, base.as_ref(), max.as_ref())?;
+                self.assign(dst, &BigInt::from(hash))?;
             }
             Stmt::Digest { list } => {
                 self.phv.set_slot(slot::DIGEST, u64::from(list.0) + 1);
@@ -259,6 +200,119 @@ impl<S: State + ?Sized> Context<'_, S> {
             Stmt::NoOp => {}
         }
         Ok(Flow::Next)
+    }
+
+    fn log(&mut self, format: &str, args: &[Expr]) -> Result<(), ParserFault> {
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            values.push(self.eval(arg)?.int());
+        }
+        let message = log_message(format, &values);
+        self.state.log(&message);
+        if self.tracer.wants() {
+            self.tracer.record(Event::Log { message });
+        }
+        Ok(())
+    }
+
+    fn meter(
+        &mut self,
+        meter: MeterId,
+        index: &Expr,
+        precolor: Option<&Expr>,
+        dst: Option<&FieldRef>,
+    ) -> Result<(), ParserFault> {
+        let index = self.eval_u64(index)?;
+        let precolor = match precolor {
+            Some(precolor) => self.eval_u64(precolor)?,
+            None => 0,
+        };
+        if index >= u64::from(self.plan.program.meters[meter.at()].size) {
+            self.undefined(|| format!("there is no meter {index}"));
+            return Ok(());
+        }
+        let (len, now_us) = (self.phv.slot(slot::PACKET_LEN), self.phv.slot(slot::NOW_US));
+        let color = self.state.meter(meter, index, len, now_us, precolor);
+        match dst {
+            Some(dst) => self.assign(dst, &BigInt::from(color)),
+            None => Ok(()),
+        }
+    }
+
+    /// Applies a table, and says in fields whether an entry was hit and which action ran.
+    fn apply(
+        &mut self,
+        table: TableId,
+        hit: Option<&FieldRef>,
+        ran: Option<&FieldRef>,
+    ) -> Result<Flow, ParserFault> {
+        let outcome = self.apply_table(table)?;
+        if let Some(field) = hit {
+            self.assign(field, &BigInt::from(u8::from(outcome.hit)))?;
+        }
+        if let Some(field) = ran {
+            let number = outcome.action.map_or(0, |action| u64::from(action.0) + 1);
+            self.assign(field, &BigInt::from(number))?;
+        }
+        Ok(if outcome.flow == Flow::End { Flow::End } else { Flow::Next })
+    }
+
+    fn read_register(
+        &mut self,
+        dst: &FieldRef,
+        register: RegisterId,
+        index: &Expr,
+    ) -> Result<(), ParserFault> {
+        let index = self.eval_u64(index)?;
+        if index < u64::from(self.plan.program.registers[register.at()].size) {
+            let value = self.state.register(register, index);
+            return self.assign(dst, &BigInt::from(value));
+        }
+        self.undefined(|| format!("there is no register {index}"));
+        Ok(())
+    }
+
+    fn write_register(
+        &mut self,
+        register: RegisterId,
+        index: &Expr,
+        value: &Expr,
+    ) -> Result<(), ParserFault> {
+        let index = self.eval_u64(index)?;
+        let width = self.plan.program.registers[register.at()].width;
+        let value = super::eval::low_bits(&self.eval(value)?.int(), width);
+        self.state.set_register(register, index, &value);
+        if self.tracer.wants() {
+            let register = self.plan.program.registers[register.at()].name.clone();
+            self.tracer.record(Event::Register { register, index, value: number(&value) });
+        }
+        Ok(())
+    }
+
+    /// A hash from `base` on, of `max` values.
+    fn hash(
+        &mut self,
+        source: &HashSource,
+        base: Option<&Expr>,
+        max: Option<&Expr>,
+    ) -> Result<u64, ParserFault> {
+        let hash = match source {
+            HashSource::Calculation(calculation) => self.calculate(*calculation)?,
+            HashSource::Inline { algorithm: HashAlgorithm::Random, .. } => self.state.random(0, u64::MAX),
+            HashSource::Inline { algorithm, input } => {
+                let bytes = self.gather(input)?.into_bytes();
+                crate::hash::hash(*algorithm, None, &bytes)
+            }
+        };
+        let base = match base {
+            Some(base) => self.eval_low(base)?,
+            None => 0,
+        };
+        let hash = match max {
+            Some(max) => hash % self.eval_low(max)?.max(1),
+            None => hash,
+        };
+        Ok(base.wrapping_add(hash))
     }
 
     fn assign(&mut self, dst: &FieldRef, value: &BigInt) -> Result<(), ParserFault> {

@@ -26,6 +26,14 @@ const SIDR_NO_QP: u8 = 3;
 /// Whoever asks for a longer pause than this gets this one.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
+/// What a request for a connection asks for, where it may be had.
+struct Terms<'a> {
+    listener: u32,
+    mtu: Mtu,
+    /// The application's own data.
+    private: &'a [u8],
+}
+
 impl Endpoint {
     /// A datagram for queue pair 1.
     pub(crate) fn management(&mut self, now: Instant, arrived: &Arrived<'_>) -> Result<(), DropReason> {
@@ -168,12 +176,24 @@ impl Endpoint {
             // The peer uses the id again for something new, and we remember the old one only out of politeness.
             self.cm.forget(&mut self.core, id);
         }
-        let refuse = |this: &mut Self, reason, info| {
-            this.refuse_request(path, transaction, req, reason, info);
-            Ok(())
-        };
+        match self.judge_request(now, path, req) {
+            Ok(terms) => self.accept_request(path, transaction, req, terms),
+            Err((reason, info)) => {
+                self.refuse_request(path, transaction, req, reason, info);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether a request that was not seen before may have a connection: its terms, or why it is refused.
+    fn judge_request<'a>(
+        &mut self,
+        now: Instant,
+        path: u32,
+        req: &'a Req<'_>,
+    ) -> Result<Terms<'a>, (RejReason, u8)> {
         if req.transport != 0 || req.extended_transport != 0 {
-            return refuse(self, RejReason::INVALID_TRANSPORT, 0);
+            return Err((RejReason::INVALID_TRANSPORT, 0));
         }
         // Its queue pair is still connected, as far as we know: the peer has lost its memory, or is not the peer.
         if let Some(id) = self.cm.by_qpn.get(key(path, req.qpn)) {
@@ -183,42 +203,58 @@ impl Endpoint {
             if same && self.core.config.cm.stale_closes {
                 self.ended(now, id, Ended::Stale);
             }
-            return refuse(self, RejReason::STALE, 0);
+            return Err((RejReason::STALE, 0));
         }
         // Nobody can send to these.
         if req.qpn <= QPN_GSI || req.qpn >= MASK_24 {
-            return refuse(self, RejReason::UNSUPPORTED, 0);
+            return Err((RejReason::UNSUPPORTED, 0));
         }
         let listener = self.cm.by_service.get(req.service_id);
         let connects = |slot: &u32| matches!(self.cm.listeners[*slot as usize].serves, Serves::Connections);
         let Some(listener) = listener.filter(connects) else {
-            return refuse(self, RejReason::INVALID_SERVICE, 0);
+            return Err((RejReason::INVALID_SERVICE, 0));
         };
         let mut private = &req.private[..];
         if rdma_cm::port_of(req.service_id).is_some() {
             if IpHeader::parse(private).is_none() {
-                return refuse(self, RejReason::UNSUPPORTED, 0);
+                return Err((RejReason::UNSUPPORTED, 0));
             }
             private = &private[IpHeader::LEN..];
         }
         let ours = self.core.config.mtu;
         let Some(mtu) = Mtu::from_code(req.path_mtu).filter(|mtu| *mtu <= ours) else {
-            return refuse(self, RejReason::INVALID_MTU, ours as u8);
+            return Err((RejReason::INVALID_MTU, ours as u8));
         };
         let entry = &mut self.cm.listeners[listener as usize];
         if entry.waiting >= entry.backlog {
             self.core.counters.backlog_full.add(1);
-            return refuse(self, RejReason::NO_RESOURCES, 0);
+            return Err((RejReason::NO_RESOURCES, 0));
         }
+        Ok(Terms { listener, mtu, private })
+    }
+
+    /// Opens the connection that a request asks for, and tells its listener; the request is refused where there is no room.
+    fn accept_request(
+        &mut self,
+        path: u32,
+        transaction: u64,
+        req: &Req<'_>,
+        terms: Terms<'_>,
+    ) -> Result<(), DropReason> {
+        let Terms { listener, mtu, private } = terms;
+        let no_room = |this: &mut Self| {
+            this.refuse_request(path, transaction, req, RejReason::NO_RESOURCES, 0);
+            Ok(())
+        };
         let kept = self.core.receive_private(private)?;
         let Some(id) = self.cm.open(&mut self.core, &mut self.ids, path, ConnState::ReqReceived) else {
             self.core.drop_private(kept);
-            return refuse(self, RejReason::NO_RESOURCES, 0);
+            return no_room(self);
         };
         if !self.cm.by_remote.insert(key(path, req.local_id), id) {
             self.core.drop_private(kept);
             self.cm.forget(&mut self.core, id);
-            return refuse(self, RejReason::NO_RESOURCES, 0);
+            return no_room(self);
         }
         self.cm.listeners[listener as usize].waiting += 1;
         let own_timeout = self.core.config.cm.ack_timeout;
@@ -250,7 +286,7 @@ impl Endpoint {
         if !self.cm.index_qpn(id) {
             self.core.drop_private(kept);
             self.cm.forget(&mut self.core, id);
-            return refuse(self, RejReason::NO_RESOURCES, 0);
+            return no_room(self);
         }
         self.core.events.push_back((event, kept));
         Ok(())

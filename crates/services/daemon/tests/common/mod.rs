@@ -8,13 +8,15 @@ pub mod rdma;
 use barewire_base::Duration as Span;
 use barewire_channel::message::{FromApp, FromDaemon, Hello};
 use barewire_channel::{AppChannel, ChannelFds, ControlConn, Geometry, VERSION};
+use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, SendError};
 use barewire_daemon::{Config, Daemon};
 use barewire_engine::{CountersReader, now};
 pub use barewire_testing::{Folder, eventually};
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -37,6 +39,24 @@ pub fn config(dir: &Path, port: &str, host: u8) -> Config {
     config.name = format!("{}-{host}", dir.file_name().unwrap().to_string_lossy());
     config.socket = dir.join(format!("{host}.sock"));
     config
+}
+
+/// A host's private key.
+pub fn key(host: u8) -> PrivateKey {
+    PrivateKey::from_bytes([host; 32])
+}
+
+/// The keys of a host that trusts the other one; `known`: at its addresses, else anywhere.
+pub fn secure(config: &mut Config, host: u8, known: bool) {
+    let other = 3 - host;
+    let mut security = Security::new(key(host));
+    let addresses = if known {
+        vec![IpAddr::from(v4(other)).into(), IpAddr::from(v6(other.into())).into()]
+    } else {
+        vec![]
+    };
+    assert!(security.trust(Peer { name: format!("host {other}"), key: key(other).public(), addresses }));
+    config.transport.security = Some(Arc::new(security));
 }
 
 /// Host 1 and host 2, and a cable between them.
@@ -226,6 +246,15 @@ pub fn counter(daemon: &Daemon, name: &str) -> u64 {
     *counters(daemon).get(name).unwrap_or_else(|| panic!("no counter {name}"))
 }
 
+/// What all engines of the daemon counted together.
+pub fn sum(daemon: &Daemon, name: &str) -> u64 {
+    let is_engines = |text: &str| text.strip_suffix(name)?.strip_suffix('.')?.parse::<u8>().ok();
+    let all = counters(daemon);
+    let mut found = all.iter().filter(|(text, _)| *text == name || is_engines(text).is_some()).peekable();
+    assert!(found.peek().is_some(), "no counter {name}");
+    found.map(|(_, value)| value).sum()
+}
+
 /// Waits until the daemon's gauges say that nobody is there and nothing is left over.
 pub fn is_empty_again(daemon: &Daemon) {
     for gauge in [
@@ -239,7 +268,7 @@ pub fn is_empty_again(daemon: &Daemon) {
     ] {
         let mut last = 0;
         eventually(&format!("{gauge} is 0 again"), || {
-            last = counter(daemon, gauge);
+            last = sum(daemon, gauge);
             last == 0
         });
     }

@@ -284,3 +284,53 @@ fn registers_of_a_program_that_waits_are_there_when_it_runs() {
         server.stop().expect("the engine is well");
     });
 }
+
+/// Killed while it forwards: the interfaces are as they were before, and what comes in on one is its host's again.
+#[test]
+fn a_switch_that_is_killed_under_load_leaves_the_wire_as_it_was() {
+    in_a_namespace(|space| {
+        let links = || {
+            let out =
+                Command::new("ip").args(["-d", "link", "show", "dev", "s1"]).output().expect("iproute2");
+            (String::from_utf8_lossy(&out.stdout).into_owned(), filters())
+        };
+        let before = links();
+        let packet = udp(0x0b00_0001, 0x0a01_0203, (7, 9), 100);
+        // Killed also where an assertion below fails.
+        let mut victim = Sleeper(victim("auto"));
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _stop = StopAtEnd(&done);
+            let (done, sent) = (&done, &packet);
+            let send = move || {
+                let mut input = Wire::open("packet:h1");
+                while !done.load(Ordering::Relaxed) {
+                    input.send_now(sent);
+                }
+            };
+            scope.spawn(move || space.enter(send).expect("the namespace"));
+            let mut output = Wire::open("packet:h2");
+            for _ in 0..100 {
+                let got = next_of(&mut output, is_udp);
+                assert_eq!(got[22], 63, "one hop less");
+            }
+            victim.stop();
+            let patience = Patience::new();
+            while links() != before {
+                patience.wait("the interface is not as it was");
+            }
+            // While packets go on coming: they are not changed any more, and none is forwarded.
+            let mut own = Wire::open("packet:s1");
+            for _ in 0..100 {
+                assert!(next_of(&mut own, is_udp) == packet);
+            }
+            let mut output = Wire::open("packet:h2");
+            let mut forwarded = 0;
+            for _ in 0..20 {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                output.receive(|got| forwarded += usize::from(is_udp(got)));
+            }
+            assert_eq!(forwarded, 0);
+        });
+    });
+}

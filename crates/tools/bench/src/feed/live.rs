@@ -122,7 +122,7 @@ pub struct LiveRun<'a> {
     pub both_lines: bool,
     /// Instruments that memory is set aside for.
     pub instruments: u32,
-    /// The channel rehearses while nothing comes.
+    /// The hot path is kept in cache while nothing comes.
     pub keep_warm: bool,
     /// What is sent.
     pub traffic: &'a Traffic,

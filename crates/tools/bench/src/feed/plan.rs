@@ -56,7 +56,7 @@ pub struct Request {
     pub instruments: u32,
     /// Each packet goes by both lines.
     pub both_lines: bool,
-    /// The channel rehearses while nothing comes.
+    /// The hot path is kept in cache while nothing comes.
     pub keep_warm: bool,
     /// Packets of a run.
     pub packets: usize,
