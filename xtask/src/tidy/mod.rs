@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! cargo metadata -> Workspace (workspace.rs) -> crates.rs   floors, circles, lints, forbid, heads, unsafe
-//! the tree       -> Tree      (tree.rs)      -> files.rs    length, markers, tabs, folder names, machine paths, documents
+//! the tree       -> Tree      (tree.rs)      -> clocks.rs   who reads the time of day
+//!                                               files.rs    length, markers, tabs, folder names, machine paths, documents
 //!                                   figures                       what documents claim, against the records
 //! ```
 //! Every rule yields [`Finding`]s: where, what, and how to mend it.
 
+mod clocks;
 mod crates;
 mod files;
 mod scrub;
@@ -59,6 +61,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     let tree = Tree::load(root)?;
     let mut findings = Vec::new();
     crates::check(&workspace, &tree, &mut findings);
+    clocks::check(&tree, &mut findings);
     files::check(&workspace, &tree, &mut findings);
     findings.extend(crate::figures::check(&tree, &|commit| crate::figures::age(root, commit)).findings);
     findings.sort();

@@ -88,6 +88,23 @@ fn a_sound_house_has_no_findings() {
 }
 
 #[test]
+fn who_asks_for_the_time_of_day() {
+    let house = House::new();
+    let call = |path| format!("{SOUND}pub fn date() -> u64 {{\n    {path}()\n}}\n");
+    house.write("crates/services/daemon/src/lib.rs", &call("measure::realtime_ns"));
+    assert_eq!(house.expect("wall clock", "crates/services/daemon/src/lib.rs").line, 4);
+    house.write(
+        "crates/services/daemon/src/lib.rs",
+        &format!("{SOUND}/// Not `CLOCK_REALTIME`.\npub const BWF_CLOCK_REALTIME: u8 = 1;\n"),
+    );
+    house.write("crates/tools/cli/src/lib.rs", &call("measure::realtime_ns"));
+    house.write("crates/services/daemon/tests/dates.rs", &call("measure::realtime_ns"));
+    house.expect_none();
+    house.write("crates/protocols/host/src/lib.rs", &call("std::time::SystemTime::now"));
+    house.expect("wall clock", "crates/protocols/host/src/lib.rs");
+}
+
+#[test]
 fn an_arrow_that_climbs() {
     let house = House::new();
     house.member("ground/base", "port = { path = \"../../ports/port\", optional = true }");

@@ -19,6 +19,89 @@ const PARTS: u64 = 4;
 /// Longest that an honest flow may stand still: a stalled message keeps its memory for a second or two, and the liar has many.
 const STILL_MAX: Duration = Duration::from_secs(60);
 
+/// What an application promises to its event ring, as the daemon's do: room for each message that it will be told of, and for each flow.
+#[derive(Clone, Copy)]
+struct Limits {
+    messages: u32,
+    flows: u32,
+}
+
+impl Limits {
+    const NONE: Limits = Limits { messages: u32::MAX, flows: u32::MAX };
+}
+
+/// Message memory with these limits, which sees what is promised twice or given back twice.
+struct Promised {
+    heap: HeapMemory,
+    limits: Limits,
+    messages: HashSet<u32>,
+    flows: u32,
+}
+
+impl Promised {
+    fn new(send: usize, recv: usize, limits: Limits) -> Promised {
+        Promised { heap: HeapMemory::new(send, recv), limits, messages: HashSet::new(), flows: 0 }
+    }
+}
+
+impl Memory for Promised {
+    fn read(&mut self, buf: SendBuf, offset: u32, out: &mut [u8]) -> bool {
+        self.heap.read(buf, offset, out)
+    }
+    fn alloc(&mut self, owner: u32, len: u32, turn: Turn) -> Option<RecvBuf> {
+        let max = self.limits.messages;
+        let left = if matches!(turn, Turn::Later { .. }) { (max / LATER_LEAVES).max(1) } else { 0 };
+        if self.messages.len() as u32 >= max - left {
+            return None;
+        }
+        let buf = self.heap.alloc(owner, len, turn)?;
+        assert!(self.messages.insert(buf.offset), "two messages in one place");
+        Some(buf)
+    }
+    fn write(&mut self, buf: RecvBuf, offset: u32, bytes: &[u8]) {
+        assert!(self.messages.contains(&buf.offset), "a message that nobody promised");
+        self.heap.write(buf, offset, bytes);
+    }
+    fn free(&mut self, buf: RecvBuf) {
+        assert!(self.messages.remove(&buf.offset), "given back twice");
+        self.heap.free(buf);
+    }
+    fn message_max(&self, owner: u32) -> u32 {
+        self.heap.message_max(owner)
+    }
+    fn flow_room(&self, _owner: u32) -> u32 {
+        self.limits.flows - self.flows
+    }
+    fn admit_flow(&mut self, _owner: u32) -> bool {
+        let fits = self.flows < self.limits.flows;
+        self.flows += u32::from(fits);
+        fits
+    }
+    fn forget_flow(&mut self, _owner: u32) {
+        self.flows -= 1;
+    }
+}
+
+impl TestMemory for Promised {
+    fn reserve(&mut self, _owner: u32, len: u32) -> Option<SendBuf> {
+        self.heap.reserve(len)
+    }
+    fn send_bytes(&mut self, buf: SendBuf) -> &mut [u8] {
+        self.heap.send_bytes(buf)
+    }
+    fn release_send(&mut self, buf: SendBuf) {
+        assert!(self.heap.release_send(buf), "given back twice");
+    }
+    fn recv_bytes(&self, buf: RecvBuf) -> &[u8] {
+        self.heap.recv_bytes(buf)
+    }
+    fn available(&self) -> (u64, u64) {
+        self.heap.available()
+    }
+}
+
+type Small = Station<Promised>;
+
 /// One flow of an honest client, from its opening to its end.
 struct Plan {
     client: usize,
@@ -57,16 +140,17 @@ struct Cast {
     seen: Vec<Seen>,
 }
 
-fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize) -> Cast {
+fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize, limits: Limits) -> Cast {
     let mut world = World::new(seed);
     let pool = world.pool().clone();
-    let mut server = Station::with_memory(1, pool.clone(), config.clone(), HeapMemory::new(1 << 20, memory));
+    let mut server =
+        Station::with_memory(1, pool.clone(), config.clone(), Promised::new(1 << 20, memory, limits));
     server.endpoint.listen(PORT, 0, 7).unwrap();
     let server = world.add_node(Box::new(server));
     let clients: Vec<NodeId> = (0..2)
         .map(|i| {
             let config = Config { flows_max: 64, recv_messages_max: 4096, ..config.clone() };
-            let memory = HeapMemory::new(1 << 20, 1 << 20);
+            let memory = Promised::new(1 << 20, 1 << 20, Limits::NONE);
             world.add_node(Box::new(Station::with_memory(2 + i, pool.clone(), config, memory)))
         })
         .collect();
@@ -77,7 +161,7 @@ fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize) -> Cast {
     let addresses = [(server, 2), (server, 3), (clients[0], 1), (clients[1], 1)];
     for (node, to) in addresses {
         let now = world.now();
-        let station = world.node_mut::<Station>(node);
+        let station = world.node_mut::<Small>(node);
         let _ = station.host.route(
             now,
             SocketAddr::new(station.host.config().ipv4[0].0.into(), 1),
@@ -99,7 +183,7 @@ fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize) -> Cast {
         .into_iter()
         .map(|node| {
             let seen: Seen = Rc::default();
-            let station = world.node_mut::<Station>(node);
+            let station = world.node_mut::<Small>(node);
             (station.keep, station.now) = (false, Instant::ZERO);
             let keep = seen.clone();
             station.on_message =
@@ -111,6 +195,10 @@ fn cast(seed: u64, prng: &mut Prng, config: &Config, memory: usize) -> Cast {
 }
 
 fn run(seed: u64) {
+    run_with(seed, Limits::NONE);
+}
+
+fn run_with(seed: u64, limits: Limits) {
     let mut prng = Prng::new(seed ^ 0x5a5a_1234);
     let pick = |prng: &mut Prng, from: &[u32]| from[prng.below(from.len() as u64) as usize];
     let mtu = if prng.chance(0.5) { 300 + prng.below(1200) as u16 } else { 1500 };
@@ -128,7 +216,7 @@ fn run(seed: u64) {
     // A message of more than the window's segments needs no more than its memory: some seeds have hardly that.
     let memory = 8 << 10 << prng.below(6);
     let longest = (memory / 2).min(100_000);
-    let Cast { mut world, server, clients, liar, seen } = cast(seed, &mut prng, &config, memory);
+    let Cast { mut world, server, clients, liar, seen } = cast(seed, &mut prng, &config, memory, limits);
     let start = world.now();
 
     let count = 2 + prng.below(8) as usize;
@@ -199,7 +287,7 @@ fn run(seed: u64) {
     let outcome = world.run_while(secs(600), |w| {
         let now = w.now();
         for (who, node) in nodes.into_iter().enumerate() {
-            while let Some(event) = w.node_mut::<Station>(node).events.pop_front() {
+            while let Some(event) = w.node_mut::<Small>(node).events.pop_front() {
                 match event {
                     Event::Connected { flow, token, .. } => {
                         let plan = &mut plans[token as usize];
@@ -219,6 +307,9 @@ fn run(seed: u64) {
                     // Which of its client's flows it is, the first message says.
                     Event::Accepted { .. } => {}
                     Event::Closed { flow, reason, .. } => {
+                        if who == 0 {
+                            w.node_mut::<Small>(node).endpoint.memory_mut().flows -= 1;
+                        }
                         if who == 0 && strangers.contains(&flow) {
                             liars.retain(|f| *f != flow);
                             continue;
@@ -265,7 +356,7 @@ fn run(seed: u64) {
         }
         for (i, plan) in plans.iter_mut().enumerate() {
             if plan.ids[0].is_none() && now >= plan.ask_at {
-                let station = w.node_mut::<Station>(clients[plan.client]);
+                let station = w.node_mut::<Small>(clients[plan.client]);
                 let local = SocketAddr::new(ip(2 + plan.client as u8, false), 0);
                 plan.ids[0] = station.endpoint.connect(now, 0, local, remote, plan.ordered, i as u64).ok();
                 plan.ask_at = now + ms(20);
@@ -277,7 +368,7 @@ fn run(seed: u64) {
                     let n = plan.count[side] - plan.todo[side].len() as u64;
                     // The first message says which flow it is: there is one in any case.
                     let bytes = text(i, side, n, len);
-                    let station = w.node_mut::<Station>(node);
+                    let station = w.node_mut::<Small>(node);
                     station.now = now;
                     match station.send(flow, &bytes, n) {
                         Ok(()) => {
@@ -292,7 +383,7 @@ fn run(seed: u64) {
             if !plan.closing && plan.open && (0..2).all(|s| plan.got[s] == plan.count[s]) {
                 plan.closing = true;
                 let flow = plan.ids[0].unwrap();
-                assert!(w.node_mut::<Station>(clients[plan.client]).endpoint.close(now, flow));
+                assert!(w.node_mut::<Small>(clients[plan.client]).endpoint.close(now, flow));
             }
             let waits = plan.open && !plan.ended[0];
             assert!(
@@ -301,9 +392,9 @@ fn run(seed: u64) {
                 plan.got,
                 plan.count,
                 plan.sent,
-                w.node::<Station>(server).endpoint.messages_under_way(),
-                w.node::<Station>(server).endpoint.memory().available(),
-                w.node::<Station>(server).endpoint.flows().collect::<Vec<_>>()
+                w.node::<Small>(server).endpoint.messages_under_way(),
+                w.node::<Small>(server).endpoint.memory().available(),
+                w.node::<Small>(server).endpoint.flows().collect::<Vec<_>>()
             );
         }
         if now >= look_at {
@@ -311,14 +402,14 @@ fn run(seed: u64) {
             // Not each time: it looks at every row of every table.
             if prng.chance(0.05) {
                 for node in nodes {
-                    let (now, endpoint) = (w.local_now(node), &w.node::<Station>(node).endpoint);
+                    let (now, endpoint) = (w.local_now(node), &w.node::<Small>(node).endpoint);
                     let wrong = endpoint.audit().and_then(|()| endpoint.audit_progress(now)).err();
                     assert_eq!(wrong, None, "at {}", now.since(start));
                 }
             }
             // The server's application: sometimes it does not read; it answers strangers as well, and now and then has enough
             // of one.
-            let station = w.node_mut::<Station>(server);
+            let station = w.node_mut::<Small>(server);
             station.now = now;
             station.idle_owners = if prng.chance(0.2) { vec![0] } else { vec![] };
             if station.idle_owners.is_empty() {
@@ -343,21 +434,28 @@ fn run(seed: u64) {
         let lies_left = w.node::<Rogue>(liar).whim.as_ref().is_some_and(|w| w.left > 0);
         lies_left || plans.iter().any(|p| !p.ended[0])
     });
-    let stuck = || world.node::<Station>(server).endpoint.flows().collect::<Vec<_>>();
+    let stuck = || world.node::<Small>(server).endpoint.flows().collect::<Vec<_>>();
     assert_eq!(outcome, Outcome::Done, "{:?}", stuck());
 
     // The liar is heard no more; everything is given up in the end, and comes back.
     world.node_mut::<Rogue>(liar).mute = true;
     let now = world.now();
-    let station = world.node_mut::<Station>(server);
+    let station = world.node_mut::<Small>(server);
     station.idle_owners.clear();
     while station.read_one(now) {}
     assert_eq!(world.run_for(secs(40)), Outcome::Done);
     for node in nodes {
-        let station = world.node_mut::<Station>(node);
+        let station = world.node_mut::<Small>(node);
         station.on_message = None;
         station.endpoint.audit().unwrap();
         assert_idle(station);
+        if node == server {
+            // Ends that the server heard of after the last client had.
+            let ends = station.events.iter().filter(|e| matches!(e, Event::Closed { .. })).count() as u32;
+            station.endpoint.memory_mut().flows -= ends;
+        }
+        let memory = station.endpoint.memory();
+        assert_eq!((memory.messages.len(), memory.flows), (0, 0), "promises");
     }
 }
 
@@ -373,6 +471,24 @@ fn long_messages_leave_room_for_short_ones_that_were_lost() {
 #[test]
 fn what_is_refused_is_a_sign_of_life() {
     run(4702);
+}
+
+/// The same at an application with few promises to give, half of the seeds with encryption.
+fn run_promising(seed: u64) {
+    let mut prng = Prng::new(seed ^ 0x0dd_5ea1);
+    let mut pick = |from: &[u32]| from[prng.below(from.len() as u64) as usize];
+    let limits = Limits { messages: pick(&[4, 12, 60, 400]), flows: pick(&[24, 32, 48]) };
+    if pick(&[0, 1]) == 0 { run_with(seed, limits) } else { secured(Trust::Known, || run_with(seed, limits)) }
+}
+
+#[test]
+fn few_promises_beside_liars_0() {
+    seeds_part(SEEDS / 2, 0, 2, run_promising);
+}
+
+#[test]
+fn few_promises_beside_liars_1() {
+    seeds_part(SEEDS / 2, 1, 2, run_promising);
 }
 
 #[test]

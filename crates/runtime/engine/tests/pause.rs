@@ -66,11 +66,13 @@ fn an_answer_that_came_during_a_pause_is_read_before_the_time_is_up() {
     under_way(&mut a, &mut b, &mut now, &mut cycle);
     // Then this side is away, for longer than a flow has patience.
     now += Duration::from_secs(8);
+    let timeouts = a.endpoint().counters().timeouts.get();
     for _ in 0..1_000 {
         now += Duration::from_micros(10);
         cycle(&mut a, now);
         b.poll(now).unwrap();
     }
+    assert_eq!(a.endpoint().counters().timeouts.get(), timeouts, "the clock counted before the answer did");
     all_arrived(&mut a);
 }
 

@@ -3,7 +3,7 @@
 mod listen;
 
 use crate::applications::{Application, Applications};
-use crate::background::Background;
+use crate::background::{Background, Cycle};
 use crate::counters::Published;
 use crate::link::{LinkCounters, LinkOrder, LinkReport};
 use crate::rdma::Rdma;
@@ -661,6 +661,7 @@ impl Agent for DaemonAgent {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
+        let _cycle = Cycle::begin();
         let mut work = self.run_commands(now) + self.cycle(now);
         let connections = self.stack.rdma().map_or(0, |rdma| rdma.connections());
         let open = (self.stack.endpoint().flows_used(), connections);

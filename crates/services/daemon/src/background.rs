@@ -15,6 +15,45 @@ const LINES_PER_SECOND: u32 = 20;
 /// How long the daemon waits at its end for what is still to be written.
 const LAST_WORDS_TIME: Duration = Duration::from_millis(200);
 
+#[cfg(debug_assertions)]
+thread_local! {
+    static IN_CYCLE: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Held by an engine during a duty cycle, so that builds with debug assertions, and with them all tests, see what does not belong there.
+pub(crate) struct Cycle(());
+
+impl Cycle {
+    #[inline]
+    pub(crate) fn begin() -> Cycle {
+        #[cfg(debug_assertions)]
+        IN_CYCLE.set(true);
+        Cycle(())
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for Cycle {
+    fn drop(&mut self) {
+        IN_CYCLE.set(false);
+    }
+}
+
+/// To give an application's memory back takes milliseconds in which an engine would serve nobody: see [`Background::bury`].
+#[cfg(debug_assertions)]
+impl Drop for Application {
+    fn drop(&mut self) {
+        assert_not_in_cycle();
+    }
+}
+
+#[cfg(debug_assertions)]
+fn assert_not_in_cycle() {
+    // A panic unwinds through a cycle, and the engine with it.
+    let fine = !IN_CYCLE.get() || std::thread::panicking();
+    assert!(fine, "an engine gives an application's memory back in its duty cycle");
+}
+
 /// An engine's end.
 #[derive(Clone)]
 pub(crate) struct Background {
@@ -110,6 +149,19 @@ mod tests {
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
+    }
+
+    /// That no test sees an application's memory given back there means that none is.
+    #[test]
+    #[cfg(debug_assertions)]
+    fn what_is_given_back_in_a_cycle_is_seen() {
+        let in_cycle = || {
+            let _cycle = Cycle::begin();
+            assert_not_in_cycle();
+        };
+        assert!(std::thread::spawn(in_cycle).join().is_err());
+        drop(Cycle::begin());
+        assert_not_in_cycle();
     }
 
     #[test]

@@ -292,7 +292,7 @@ pub fn run(run: &LiveRun<'_>, hosts: &TwoHosts) -> Result<LiveResult, BenchError
     } else if (after - offset).abs() > OFFSET_STEP_NS {
         Some("the time of day was set during the run".to_owned())
     } else if spans.backwards > 0 {
-        Some(format!("{} packets were handed over before they arrived", spans.backwards))
+        Some(format!("the time of day was set meanwhile: {} packets have no true latency", spans.backwards))
     } else if spans.app.samples() == 0 {
         Some(format!("no callback was seen: {sent} packets sent, {} received; {drops:?}", spans.copies))
     } else {

@@ -65,7 +65,7 @@ pub struct Spans {
     pub packets: u64,
     /// Callbacks that were clocked.
     pub callbacks: u64,
-    /// Packets whose t3 lies behind t5: another clock was set meanwhile.
+    /// Packets whose t3 and t5 cannot both be true ([`span`]): another clock was set meanwhile.
     pub backwards: u64,
     /// Books and messages that the core did not use.
     pub dropped: u64,
@@ -85,10 +85,21 @@ pub fn realtime_offset() -> (i128, u64) {
     (0..16).map(|_| reading()).min_by_key(|(_, error)| *error).unwrap_or_default()
 }
 
+/// No packet that is measured arrived so much earlier than its measurement began, in ns.
+const EARLIER_NS_MAX: i128 = 1_000_000_000;
+
+/// From t3 to t5, in ns, in a measurement that began at `began`. None where t3 lies behind t5, or long before the begin: the time of
+/// day was set to an earlier or a later one, and it may be the old one again when the measurement ends.
+pub fn span(t3: i128, t5: Instant, began: Instant) -> Option<u64> {
+    let began = i128::from(began.as_nanos());
+    u64::try_from(i128::from(t5.as_nanos()) - t3).ok().filter(|_| t3 >= began - EARLIER_NS_MAX)
+}
+
 /// A feed channel that is measured.
 pub struct Probe {
     channel: FeedChannel<Clocked>,
     first_measured: u32,
+    began: Instant,
     offset: i128,
     spans: Spans,
 }
@@ -102,7 +113,8 @@ impl Probe {
     ) -> Result<Probe, barewire_feed::ConfigError> {
         let listener = Clocked { what, at: None, packets: 0, callbacks: 0 };
         let (offset, _) = realtime_offset();
-        Ok(Probe { channel: channel(listener)?, first_measured, offset, spans: Spans::default() })
+        let (channel, began) = (channel(listener)?, stamp());
+        Ok(Probe { channel, first_measured, began, offset, spans: Spans::default() })
     }
 
     /// What was measured.
@@ -139,9 +151,9 @@ impl Consumer for Probe {
         };
         let worst = self.spans.source.map_or(packet.stamp.source, |source| source.min(packet.stamp.source));
         self.spans.source = Some(worst);
-        match u64::try_from(i128::from(t5.as_nanos()) - t3) {
-            Ok(ns) => self.spans.stamp.record(ns),
-            Err(_) => self.spans.backwards += 1,
+        match span(t3, t5, self.began) {
+            Some(ns) => self.spans.stamp.record(ns),
+            None => self.spans.backwards += 1,
         }
     }
 
@@ -164,6 +176,22 @@ impl Consumer for Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_span_is_told_where_the_time_of_day_was_set() {
+        const HOUR: i128 = 3_600_000_000_000;
+        let (began, t5) = (Instant::from_nanos(9_000_000_000_000), Instant::from_nanos(9_010_000_000_000));
+        let t3 = i128::from(t5.as_nanos()) - 700;
+        assert_eq!(span(t3, t5, began), Some(700));
+        for set in [5 * HOUR, HOUR, 1_000, -20_000_000_000, -HOUR, -5 * HOUR] {
+            assert_eq!(span(t3 + set, t5, began), None, "set by {set} ns");
+        }
+        // It may have waited at a socket that was open before.
+        let early = i128::from(began.as_nanos()) - 1_000_000;
+        assert_eq!(span(early, t5, began), Some(10_001_000_000));
+        // A machine that has not run for an hour.
+        assert_eq!(span(-HOUR, Instant::from_nanos(5_000), Instant::from_nanos(1_000)), None);
+    }
 
     #[test]
     fn the_offset_is_that_of_the_wall_clock_and_stands_still() {

@@ -1,6 +1,6 @@
 //! A live feed channel measured where it is received, whoever sends it: from another host's emulator, or from a capture that is played.
 
-use super::probe::realtime_offset;
+use super::probe::{realtime_offset, span};
 use super::row::{Base, FeedLatency};
 use crate::cpu::{Charge, CpuPerOp, per_op};
 use barewire_base::{Duration, Instant};
@@ -53,6 +53,7 @@ impl Listener for Heard {
 pub struct Timed {
     channel: FeedChannel<Heard>,
     warmup: Duration,
+    began: Instant,
     first: Option<Instant>,
     offset: i128,
     app: Histogram,
@@ -75,6 +76,7 @@ impl Timed {
         Ok(Timed {
             channel: channel(Heard::default())?,
             warmup,
+            began: stamp(),
             first: None,
             offset,
             app: Histogram::new(),
@@ -113,9 +115,9 @@ impl Consumer for Timed {
             ClockDomain::Nic | ClockDomain::Capture => return,
         };
         self.source = Some(self.source.map_or(packet.stamp.source, |source| source.min(packet.stamp.source)));
-        match u64::try_from(i128::from(t5.as_nanos()) - t3) {
-            Ok(ns) => self.stamped.record(ns),
-            Err(_) => self.backwards += 1,
+        match span(t3, t5, self.began) {
+            Some(ns) => self.stamped.record(ns),
+            None => self.backwards += 1,
         }
     }
 
@@ -284,7 +286,7 @@ fn row(timed: &Timed, feed_channel: u32, base: Base, around: &Around<'_>) -> Rec
     let void = if base == Base::Stamp && around.drift.abs() > OFFSET_STEP_NS {
         Some("the time of day was set meanwhile".to_owned())
     } else if base == Base::Stamp && timed.backwards > 0 {
-        Some(format!("{} packets were handed over before they arrived", timed.backwards))
+        Some(format!("the time of day was set meanwhile: {} packets have no true latency", timed.backwards))
     } else if histogram.samples() == 0 {
         Some(format!("no book changed: {} packets received", timed.copies))
     } else {

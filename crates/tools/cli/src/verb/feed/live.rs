@@ -73,6 +73,35 @@ pub struct Watched {
     channel: u32,
     state: Arc<Mutex<State>>,
     stamp: Stamp,
+    wall: Wall,
+}
+
+/// More than this between two looks is a step of the time of day, in ns; less is how it is made to run true.
+const STEP_NS: u64 = 100_000_000;
+
+/// The time of day as this process sees it, which may be set at any moment.
+#[derive(Clone, Debug)]
+struct Wall {
+    /// How far it is ahead of the time that passes.
+    ahead: u64,
+    /// What it was when it was found set: stamps of before may be of either.
+    set_at: u64,
+}
+
+impl Wall {
+    fn new() -> Wall {
+        Wall { ahead: realtime_ns().wrapping_sub(stamp().as_nanos()), set_at: 0 }
+    }
+
+    /// From a stamp of the time of day to now, when that is `wall`; none where the two do not belong together.
+    fn passed(&mut self, stamp_ns: u64, now: Instant, wall: u64) -> Option<u64> {
+        let ahead = wall.wrapping_sub(now.as_nanos());
+        let step = ahead.wrapping_sub(std::mem::replace(&mut self.ahead, ahead)) as i64;
+        if step.unsigned_abs() > STEP_NS {
+            self.set_at = wall;
+        }
+        wall.checked_sub(stamp_ns).filter(|_| stamp_ns >= self.set_at)
+    }
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -83,7 +112,7 @@ impl Watched {
     /// The listener's end for this feed channel.
     pub fn new(state: &Arc<Mutex<State>>, channel: u32) -> Watched {
         lock(state).channels.entry(channel).or_default();
-        Watched { channel, state: Arc::clone(state), stamp: Stamp::default() }
+        Watched { channel, state: Arc::clone(state), stamp: Stamp::default(), wall: Wall::new() }
     }
 
     fn tell(&self, change: impl FnOnce(&mut Channel, &mut VecDeque<String>)) {
@@ -110,7 +139,7 @@ impl Listener for Watched {
         let (now, wall) = (stamp(), realtime_ns());
         let state = &mut *lock(&self.state);
         let passed = match self.stamp.clock {
-            ClockDomain::Realtime => wall.checked_sub(self.stamp.ns),
+            ClockDomain::Realtime => self.wall.passed(self.stamp.ns, now, wall),
             ClockDomain::Monotonic => now.as_nanos().checked_sub(self.stamp.ns),
             _ => None,
         };
@@ -302,6 +331,31 @@ mod tests {
     use barewire_feed::GapCause;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
+
+    #[test]
+    fn a_time_of_day_that_is_set_makes_no_latencies() {
+        const HOUR: u64 = 3_600_000_000_000;
+        let ms = |n: u64| n * 1_000_000;
+        let mut now = Instant::from_nanos(ms(7_000));
+        for (set, other) in [(HOUR, true), (HOUR, false), (10 * HOUR, true), (10 * HOUR, false)] {
+            let base = 500_000 * HOUR;
+            let mut wall = Wall { ahead: base, set_at: 0 };
+            let at = |now: Instant, ahead: u64| now.as_nanos() + ahead;
+            assert_eq!(wall.passed(at(now, base) - 900, now, at(now, base)), Some(900));
+            let ahead = if other { base + set } else { base - set };
+            // Three packets that came before, and one that comes after.
+            let before = at(now, base);
+            now += barewire_base::Duration::from_millis(1);
+            for _ in 0..3 {
+                assert_eq!(wall.passed(before, now, at(now, ahead)), None, "set by {set} ns, ahead: {other}");
+            }
+            now += barewire_base::Duration::from_millis(1);
+            assert_eq!(wall.passed(at(now, ahead) - 700, now, at(now, ahead)), Some(700));
+            // The time of day runs up to a two-thousandth faster or slower while it is made to run true.
+            now += barewire_base::Duration::from_millis(1_000);
+            assert_eq!(wall.passed(at(now, ahead) - 600, now, at(now, ahead + 500_000)), Some(500_600));
+        }
+    }
 
     #[test]
     fn a_picture_shows_channels_gaps_and_latencies() {
