@@ -265,8 +265,19 @@ soak: build ## Messages over every port, clean and faulty, a switch and a machin
 
 SHARE := "$(DESTDIR)$(PREFIX)/share"
 
+# Under sudo nothing is built: root's PATH seldom has cargo, and what root builds its owner cannot build again.
+.PHONY: built
+built:
+	@if [ -z "$${SUDO_USER:-}" ] && command -v $(firstword $(CARGO)) > /dev/null; then \
+	    $(MAKE) --no-print-directory build; \
+	elif [ ! -x $(BAREWIRE) ]; then \
+	    echo "error: $(BAREWIRE) is not built" >&2; \
+	    echo "hint: \`make build\` as yourself, then \`sudo make install\`" >&2; \
+	    exit 1; \
+	fi
+
 .PHONY: install
-install: build ## Install the binary, manual pages and completions (bash, zsh, fish) under PREFIX=/usr/local
+install: built ## Install the binary, manual pages and completions (bash, zsh, fish) under PREFIX=/usr/local
 	install -d "$(DESTDIR)$(PREFIX)/bin" $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
 	    $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(BAREWIRE) "$(DESTDIR)$(PREFIX)/bin/barewire"
@@ -277,3 +288,8 @@ install: build ## Install the binary, manual pages and completions (bash, zsh, f
 	$(BAREWIRE) completions bash > $(SHARE)/bash-completion/completions/barewire
 	$(BAREWIRE) completions zsh > $(SHARE)/zsh/site-functions/_barewire
 	$(BAREWIRE) completions fish > $(SHARE)/fish/vendor_completions.d/barewire.fish
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed
+	rm -f "$(DESTDIR)$(PREFIX)"/bin/barewire{,-simple-switch,-simple-switch-grpc} $(SHARE)/man/man1/barewire{,-*}.1 \
+	    $(SHARE)/bash-completion/completions/barewire $(SHARE)/zsh/site-functions/_barewire $(SHARE)/fish/vendor_completions.d/barewire.fish
