@@ -611,7 +611,10 @@ fn what_the_first_picture_leaves_out_is_said() {
     let sentence = &Report::of(&[&run], &Options::default()).openings[0].sentence;
     for (start, end) in [
         ("(the fastest of ", " rows of barewire)"),
-        ("Through the daemon: barewire daemon-park over xdp is 1.42 ", " times slower than kernel-tcp blocking"),
+        (
+            "Through the daemon: barewire daemon-park over xdp is 1.42 ",
+            " times slower than kernel-tcp blocking",
+        ),
         ("With 32 in flight, by messages a second, barewire", " times slower than kernel-tcp-batch-spin"),
     ] {
         let from = sentence.find(start).unwrap_or_else(|| panic!("{start}: {sentence}"));
