@@ -200,7 +200,7 @@ pub(crate) mod tests {
             row
         };
         let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
-        assert!(text.contains(") of socket (3 runs, too few for a verdict)"), "{text}");
+        assert!(text.contains(") times socket (3 runs, too few for a verdict)"), "{text}");
         assert_eq!(shown(12_610.0), "12.610");
     }
 

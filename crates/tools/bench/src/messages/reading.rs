@@ -347,7 +347,7 @@ mod tests {
             let theirs = rounds(n, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
             let rows = [ours.clone(), theirs.clone()];
             let text = reading(&rows);
-            assert!(text.contains(&format!("is at 0.250{range} of kernel-tcp blocking ({words})")), "{text}");
+            assert!(text.contains(&format!("is 0.250{range} times kernel-tcp blocking ({words})")), "{text}");
             assert!(!text.contains("faster"), "{text}");
             assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
             let overloaded = MsgRow { overloaded: Some("12 % never sent".to_owned()), ..theirs.clone() };
