@@ -271,10 +271,10 @@ C_LIBRARIES := $(foreach name,barewire bwfeed bwverbs,$(TARGET)/release/lib$(nam
 lib: tools room ## Build the C libraries, shared and static
 	$(CARGO) build --release --package barewire-ffi --package barewire-feed-ffi --package barewire-verbs-ffi
 
-# Where root has no cargo (sudo), what `make lib` built before is taken.
+# Under sudo what `make lib` built before is taken, as below.
 .PHONY: install-lib
 install-lib: ## Install the C libraries, headers, pkg-config files and CMake package under PREFIX=/usr/local
-	@if command -v $(firstword $(CARGO)) > /dev/null; then \
+	@if [ -z "$${SUDO_USER:-}" ] && command -v $(firstword $(CARGO)) > /dev/null; then \
 	    $(MAKE) --no-print-directory lib; \
 	elif [ "$$(ls $(C_LIBRARIES) 2> /dev/null | wc -l)" != $(words $(C_LIBRARIES)) ]; then \
 	    echo "note: the C libraries are not built, and not installed" >&2; \
@@ -286,8 +286,19 @@ install-lib: ## Install the C libraries, headers, pkg-config files and CMake pac
 
 SHARE := "$(DESTDIR)$(PREFIX)/share"
 
+# Under sudo nothing is built: root's PATH seldom has cargo, and what root builds its owner cannot build again.
+.PHONY: built
+built:
+	@if [ -z "$${SUDO_USER:-}" ] && command -v $(firstword $(CARGO)) > /dev/null; then \
+	    $(MAKE) --no-print-directory build; \
+	elif [ ! -x $(BAREWIRE) ]; then \
+	    echo "error: $(BAREWIRE) is not built" >&2; \
+	    echo "hint: \`make build\` as yourself, then \`sudo make install\`" >&2; \
+	    exit 1; \
+	fi
+
 .PHONY: install
-install: build ## Install the binary, manual pages and completions (bash, zsh, fish) under PREFIX=/usr/local
+install: built ## Install the binary, manual pages and completions (bash, zsh, fish) under PREFIX=/usr/local
 	install -d "$(DESTDIR)$(PREFIX)/bin" $(SHARE)/man/man1 $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions \
 	    $(SHARE)/fish/vendor_completions.d
 	install -m 755 $(BAREWIRE) "$(DESTDIR)$(PREFIX)/bin/barewire"
@@ -299,3 +310,11 @@ install: build ## Install the binary, manual pages and completions (bash, zsh, f
 	$(BAREWIRE) completions zsh > $(SHARE)/zsh/site-functions/_barewire
 	$(BAREWIRE) completions fish > $(SHARE)/fish/vendor_completions.d/barewire.fish
 	@$(MAKE) --no-print-directory install-lib OPTIONAL=1
+
+.PHONY: uninstall
+uninstall: ## Remove what `make install` installed
+	rm -f "$(DESTDIR)$(PREFIX)"/bin/barewire{,-simple-switch,-simple-switch-grpc} $(SHARE)/man/man1/barewire{,-*}.1 \
+	    $(SHARE)/bash-completion/completions/barewire $(SHARE)/zsh/site-functions/_barewire $(SHARE)/fish/vendor_completions.d/barewire.fish \
+	    "$(DESTDIR)$(PREFIX)"/lib/lib{barewire,bwfeed,bwverbs}.{so,a} "$(DESTDIR)$(PREFIX)"/lib/pkgconfig/{barewire,bwfeed,bwverbs}.pc \
+	    "$(DESTDIR)$(PREFIX)"/include/{barewire,bwfeed,bwverbs,machnet}.h "$(DESTDIR)$(PREFIX)"/include/barewire.hpp
+	rm -rf "$(DESTDIR)$(PREFIX)"/lib/cmake/barewire

@@ -453,11 +453,11 @@ impl Document<'_> {
                 if word(ours, "idle_state") != word(theirs, "idle_state") {
                     continue;
                 }
-                let name = format!(
-                    "{} {}",
-                    word(theirs, "system").unwrap_or_default(),
-                    word(theirs, "mode").unwrap_or_default()
-                );
+                let (system, mode) =
+                    (word(theirs, "system").unwrap_or_default(), word(theirs, "mode").unwrap_or_default());
+                // A name that says the mode already stands alone: `kernel-tcp-spin`.
+                let is_said = system.strip_suffix(&mode).is_some_and(|rest| rest.ends_with('-'));
+                let name = if is_said { system } else { format!("{system} {mode}") };
                 let Some(stands) = standing(&known(ours), &known(theirs), better, &Method::default()) else {
                     continue;
                 };

@@ -16,18 +16,24 @@ Exit codes:
 
 Data goes to stdout, everything else to stderr.";
 
+/// Help is wrapped at the terminal's width, and never wider: longer lines are hard to read.
+pub const HELP_COLUMNS: usize = 100;
+
+/// Heading of the options that every verb has.
+const EVERYWHERE: &str = "Everywhere";
+
 /// A user-space network data plane and the programs on it.
 #[derive(Parser)]
-#[command(name = "barewire", version, after_help = EXIT_CODES, subcommand_required = true)]
+#[command(name = "barewire", version, after_help = EXIT_CODES, subcommand_required = true, max_term_width = HELP_COLUMNS)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
-    /// When to color messages
-    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN", global = true)]
+    /// When to color messages: auto (on a terminal, unless NO_COLOR is set), always, never
+    #[arg(long, value_enum, default_value_t = Color::Auto, value_name = "WHEN", global = true, hide_possible_values = true, help_heading = EVERYWHERE)]
     pub color: Color,
     /// Print results and errors only
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = EVERYWHERE)]
     pub quiet: bool,
 }
 
@@ -81,7 +87,7 @@ pub enum Color {
 /// The verbs. Each has a file under `verb/`.
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Measure
+    /// Measure messages, switch, market data and RDMA beside their baselines
     Bench {
         /// What to measure.
         #[command(subcommand)]

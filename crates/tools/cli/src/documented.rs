@@ -215,6 +215,28 @@ fn commands_in_help_texts_are_understood() {
     assert!(found.len() > 30, "{}", found.len());
 }
 
+/// Help is wrapped at the terminal's width: what is broken by hand as well comes apart.
+#[test]
+fn help_texts_are_broken_in_one_place() {
+    fn add(command: &Command, found: &mut Vec<String>) {
+        let help = [command.get_after_help(), command.get_after_long_help()];
+        found.extend(help.into_iter().flatten().map(ToString::to_string));
+        command.get_subcommands().for_each(|sub| add(sub, found));
+    }
+    let mut found = Vec::new();
+    add(&Cli::command(), &mut found);
+    assert!(found.len() > 20, "{}", found.len());
+    let fits = |line: &str| line.chars().count() < crate::args::HELP_COLUMNS;
+    for text in &found {
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, next) in lines.iter().zip(lines[1..].iter().copied().chain([""])) {
+            let prose = !line.starts_with(' ');
+            let alone = next.is_empty() || next.starts_with(' ');
+            assert!(fits(line) || prose && alone, "{line}\n{next}");
+        }
+    }
+}
+
 #[test]
 fn options_stand_in_groups_and_every_old_name_is_one_still() {
     let root = Cli::command();
@@ -231,7 +253,7 @@ fn options_stand_in_groups_and_every_old_name_is_one_still() {
     ] {
         assert_eq!(of(old).get_name(), new[new.len() - 1]);
     }
-    for verb in ["switch", "feed", "rdma", "published", "floor"] {
+    for verb in ["msg", "switch", "feed", "rdma", "published", "floor"] {
         let command = of(&["bench", verb]);
         let without: Vec<&str> = command
             .get_arguments()

@@ -83,7 +83,7 @@ fn files_have_rows_and_bmv2_stands_beside_them() {
     for part in [
         "2000 packets checked",
         "recorded elsewhere, not measured in this run",
-        "of recorded bmv2 over pcap (one run, no verdict)",
+        "times recorded bmv2 over pcap (one run, no verdict)",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

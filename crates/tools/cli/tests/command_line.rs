@@ -190,7 +190,7 @@ fn tables_take_turns_and_compare() {
     // Where hosts can be made, baselines have wires and memory has none.
     let ratio = match barewire_lab::is_root_capable().is_ok() {
         true => "Not compared: memory is no wire",
-        false => "barewire embedded-one-thread over mem is at ",
+        false => "barewire embedded-one-thread over mem is ",
     };
     let said = until_seen(
         SHORT,

@@ -111,7 +111,7 @@ fn slips_are_answered() {
         (&["lab", "simulate", &two, "--seed", "x"], 2, "--seed"),
         (&["lab", "simulate", &two, "--jsn"], 2, "'--json'"),
         (&["lab", "simulate", &two, "--out", &folder], 2, "`--run FOLDER`"),
-        (&["lab", "simulate", &two, "--seconds", "0.0001"], 4, "a row is void"),
+        (&["lab", "simulate", &two, "--seconds", "0.0001"], 4, "the row is void"),
         (&["lab", "up", "/no/such.toml"], 2, "/no/such.toml"),
         (&["lab", "down", "no-such-lab-here"], 2, "no lab `no-such-lab-here`"),
         (

@@ -73,6 +73,41 @@ fn every_user_of_the_unit_is_made_by_somebody() {
     assert_eq!(said.code, Some(0), "{}{}", said.err, said.out);
 }
 
+/// Root's PATH under sudo has no cargo: what is built is installed, and what is not is asked for.
+#[test]
+fn what_is_built_is_installed_without_cargo() {
+    if Command::new("make").arg("--version").output().is_err() {
+        return skip(Needs::Tools, "make is not installed");
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let (built, root) = (scratch.path().join("release"), scratch.path().join("root"));
+    let make = |target: &str| {
+        let out = Command::new("make")
+            .args([target, &format!("DESTDIR={}", root.display())])
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.."))
+            .env("CARGO_TARGET_DIR", scratch.path())
+            .env("SUDO_USER", "somebody")
+            .env("PATH", "/usr/bin:/bin")
+            .env_remove("MAKEFLAGS")
+            .output()
+            .unwrap();
+        (out.status.success(), String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let (done, err) = make("install");
+    assert!(!done && err.contains("is not built") && err.contains("hint: `make build`"), "{err}");
+    std::fs::create_dir(&built).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_barewire"), built.join("barewire")).unwrap();
+    let (done, err) = make("install");
+    assert!(done, "{err}");
+    for file in ["bin/barewire", "bin/barewire-simple-switch", "share/man/man1/barewire-up.1"] {
+        assert!(root.join("usr/local").join(file).exists(), "{file}");
+    }
+    let (done, err) = make("uninstall");
+    assert!(done, "{err}");
+    let left = Command::new("find").arg(&root).args(["!", "-type", "d"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
 #[test]
 fn systemd_finds_no_fault_with_the_unit() {
     let unit = text("barewire@.service").replace("/usr/local/bin/barewire", env!("CARGO_BIN_EXE_barewire"));

@@ -46,7 +46,7 @@ fn every_published_row_is_there_with_what_was_measured_or_why_it_was_not() {
     // Said once over the table, and not again on each row.
     assert!(ours.badges.iter().all(|b| b.text != "not comparable"), "{ours:?}");
     assert!(
-        ours.beside[0].contains("times faster than kernel-tcp-spin spin over xdp (round trip p50)"),
+        ours.beside[0].contains("times faster than kernel-tcp-spin over xdp (round trip p50)"),
         "{ours:?}"
     );
     assert!(ours.cells[0].spread.as_deref().unwrap().ends_with(" in 5"), "{ours:?}");
@@ -157,11 +157,11 @@ fn a_verdict_needs_repetitions_and_a_baseline_that_ran_beside() {
     );
     assert_eq!(
         beside("b", &four[..1], bridge.clone(), &slower),
-        ["at 2.00 of bridge (TCP) (one run, no verdict)"]
+        ["2.00 times bridge (TCP) (one run, no verdict)"]
     );
     assert_eq!(
         beside("c", &four, bridge, &slower[..3]),
-        ["at 2.00 (1.98 to 2.03) of bridge (TCP) (3 runs, too few for a verdict)"]
+        ["2.00 (1.98 to 2.03) times bridge (TCP) (3 runs, too few for a verdict)"]
     );
     let none: [&str; 0] = [];
     for (name, key) in [("d", "void"), ("e", "recorded"), ("f", "no_baseline")] {
@@ -600,6 +600,25 @@ fn the_opening_pictures_tell_our_engines_apart() {
     assert!(names.windows(2).all(|w| w[0] != w[1]), "{names:?}");
     for engine in ["barewire native over xdp", "barewire kernel over xdp"] {
         assert!(switch.sentence.contains(engine), "{}", switch.sentence);
+    }
+}
+
+/// The picture is of our fastest row with one request in flight: the daemon and many in flight are said beside it.
+#[test]
+fn what_the_first_picture_leaves_out_is_said() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../benches/runs/2026-11-26-night");
+    let run = Run::open(&folder).unwrap();
+    let sentence = &Report::of(&[&run], &Options::default()).openings[0].sentence;
+    for (start, end) in [
+        ("(the fastest of ", " rows of barewire)"),
+        (
+            "Through the daemon: barewire daemon-park over xdp is 1.42 ",
+            " times slower than kernel-tcp blocking",
+        ),
+        ("With 32 in flight, by messages a second, barewire", " times slower than kernel-tcp-batch-spin"),
+    ] {
+        let from = sentence.find(start).unwrap_or_else(|| panic!("{start}: {sentence}"));
+        assert!(sentence[from..].contains(end), "{end}: {sentence}");
     }
 }
 

@@ -52,6 +52,12 @@ const STATISTICS: [(&str, &str, f64); 7] = [
     ("max", "max", 0.5),
 ];
 
+/// What the words of the table mean.
+const LEGEND: &str = "
+t3: the receive stamp (`stamp` says whose); t4: the engine hands the packet over; t5: the callback. The engines are barewire's handler on
+the kernel's sockets (socket: asleep until a packet comes; socket-spin: polling) and on ports (xdp, packet, mem).
+";
+
 /// The table of rows: medians of their runs, and under each row between which values the runs were.
 pub fn text_table(rows: &[Row]) -> String {
     let cells = |row: &Row| {
@@ -72,10 +78,14 @@ pub fn text_table(rows: &[Row]) -> String {
         }));
         cells.push(plain("samples", row.samples().unwrap_or_default()));
         cells.push(("sent/s", sent(row), spread(row.of_runs("sent_pps"), rate)));
-        cells.extend(crate::render::cpu(row));
+        // Between two packets a receiver that polls spins through the gap: that is no packet's cost.
+        let [each, cores] = crate::render::cpu(row);
+        let is_paced = row.param("gap_us").as_deref() != Some("0");
+        cells.push(if is_paced { plain(each.0, "-") } else { each });
+        cells.push(cores);
         cells
     };
-    listing(rows, 6, cells, notes, |row| row.runs.len()) + &ratios(rows)
+    listing(rows, 6, cells, notes, |row| row.runs.len()) + LEGEND + &ratios(rows)
 }
 
 /// How one engine stands beside the socket that sleeps, and what gaps cost, each in a sentence with its interval, or with what is missing
@@ -190,7 +200,7 @@ pub(crate) mod tests {
             row
         };
         let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
-        assert!(text.contains(") of socket (3 runs, too few for a verdict)"), "{text}");
+        assert!(text.contains(") times socket (3 runs, too few for a verdict)"), "{text}");
         assert_eq!(shown(12_610.0), "12.610");
     }
 

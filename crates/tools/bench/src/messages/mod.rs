@@ -22,4 +22,6 @@ pub use workload::{
     Arrivals, HEADER_LEN, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN, SystemError,
     SystemName, WINDOW_MAX, Wait, WorkloadError,
 };
-pub(crate) use workload::{Schedule, body_matches, fill_body, mode_shown, read_header, write_header};
+pub(crate) use workload::{
+    Schedule, body_matches, fill_body, mode_shown, read_header, system_and_mode, write_header,
+};

@@ -3,6 +3,7 @@
 use crate::kernel::Baseline;
 use crate::messages::SystemName;
 use crate::messages::aead::AEAD;
+use crate::messages::system_and_mode;
 use crate::messages::{IdleState, LoopKind, MsgRow, RunLine};
 use crate::render::{Known, rate};
 use crate::rounds::median;
@@ -110,7 +111,7 @@ fn states(rows: &[MsgRow]) -> String {
     let of = |state: IdleState| {
         let mut names: Vec<String> = Vec::new();
         for row in rows.iter().filter(|r| r.idle_state == state) {
-            let name = format!("{} {}", row.system, row.mode_shown());
+            let name = system_and_mode(&row.system, &row.mode_shown());
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -120,8 +121,11 @@ fn states(rows: &[MsgRow]) -> String {
     let (warm, cold) = (of(IdleState::Warm), of(IdleState::Cold));
     let of_cold = rows.iter().filter(|row| row.idle_state == IdleState::Cold).count();
     let sleepless = rows.iter().filter(|row| row.sleepless().is_some()).count();
-    let cold =
-        if sleepless == 0 { cold } else { format!("{cold}, and did not in {sleepless} of {of_cold} rows") };
+    let cold = if sleepless == 0 {
+        cold
+    } else {
+        format!("{cold}, and stayed busy in {sleepless} of {of_cold} rows")
+    };
     match (warm.is_empty(), cold.is_empty()) {
         (_, true) => "no core slept (warm)".to_owned(),
         (true, false) => format!("cores were left to sleep for {cold} (cold)"),
@@ -137,7 +141,7 @@ pub fn reading(rows: &[MsgRow]) -> String {
     let (mut comparisons, known) = (Vec::new(), Known::all(rows));
     for ours in known.iter().filter(|r| is_ours(r.row) && r.row.window == 1) {
         let named =
-            |b: &Known<'_, MsgRow>| format!("{} {}{}", b.row.system, b.row.mode_shown(), ours.handicap(b));
+            |b: &Known<'_, MsgRow>| system_and_mode(&b.row.system, &b.row.mode_shown()) + &ours.handicap(b);
         let found: Vec<String> = baselines(&known, ours)
             .into_iter()
             .filter_map(|b| Some(stands(ours, b)?.words(&named(b))))
@@ -235,8 +239,8 @@ mod tests {
         let text = reading(&rows);
         for part in [
             "barewire embedded over veth, warm, is 1.50 (1.50 to 1.50) times faster than kernel-tcp blocking and \
-             2.00 (2.00 to 2.00) times slower than kernel-tcp-spin spin",
-            "no core slept for barewire embedded, kernel-tcp blocking, kernel-tcp-spin spin (warm), \
+             2.00 (2.00 to 2.00) times slower than kernel-tcp-spin",
+            "no core slept for barewire embedded, kernel-tcp blocking, kernel-tcp-spin (warm), \
              cores were left to sleep for kernel-tcp blocking (cold)",
             "in 1 of 4 rows other processes ran on our cores (others), so take",
         ] {
@@ -273,7 +277,9 @@ mod tests {
         let text = reading(&rows);
         assert!(!text.contains("faster"), "{text}");
         assert!(
-            text.contains("left to sleep for barewire m, kernel-tcp m, and did not in 1 of 2 rows (cold)"),
+            text.contains(
+                "left to sleep for barewire m, kernel-tcp m, and stayed busy in 1 of 2 rows (cold)"
+            ),
             "{text}"
         );
         rows[0] = cold("barewire", 11_000, 0.9);
@@ -341,7 +347,7 @@ mod tests {
             let theirs = rounds(n, "kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]);
             let rows = [ours.clone(), theirs.clone()];
             let text = reading(&rows);
-            assert!(text.contains(&format!("is at 0.250{range} of kernel-tcp blocking ({words})")), "{text}");
+            assert!(text.contains(&format!("is 0.250{range} times kernel-tcp blocking ({words})")), "{text}");
             assert!(!text.contains("faster"), "{text}");
             assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
             let overloaded = MsgRow { overloaded: Some("12 % never sent".to_owned()), ..theirs.clone() };

@@ -74,8 +74,10 @@ fn cores(row: &MsgRow) -> String {
 /// The state of the cores, and whether those that were left to sleep did not.
 pub(crate) fn state_shown(row: &MsgRow) -> String {
     let word = row.idle_state.word();
-    row.sleepless()
-        .map_or_else(|| word.to_owned(), |busy| format!("{word}, but {busy:.1} cores did not sleep"))
+    row.sleepless().map_or_else(
+        || word.to_owned(),
+        |busy| format!("meant to be {word}, but {busy:.1} cores stayed busy"),
+    )
 }
 
 /// What a reader has to know about a row before using it; void first.

@@ -247,6 +247,12 @@ impl SystemName {
     }
 }
 
+/// Who, and how: `kernel-tcp-spin` says its mode already.
+pub(crate) fn system_and_mode(system: &str, mode: &str) -> String {
+    let is_said = system.strip_suffix(mode).is_some_and(|rest| rest.ends_with('-'));
+    if is_said { system.to_owned() } else { format!("{system} {mode}") }
+}
+
 /// The mode as tables show it, with the idle strategy where there is one.
 pub(crate) fn mode_shown(mode: &str, idle: Option<&str>) -> String {
     idle.map_or_else(|| mode.to_owned(), |idle| format!("{mode} {idle}"))
@@ -254,7 +260,8 @@ pub(crate) fn mode_shown(mode: &str, idle: Option<&str>) -> String {
 
 impl std::fmt::Display for SystemName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} over {}", self.system, mode_shown(&self.mode, self.idle.as_deref()), self.over)
+        let mode = mode_shown(&self.mode, self.idle.as_deref());
+        write!(f, "{} over {}", system_and_mode(&self.system, &mode), self.over)
     }
 }
 

@@ -272,7 +272,7 @@ mod tests {
             (ours.program, theirs.program) = (Some("acl".into()), Some("acl".into()));
             let text = ratios(&[ours, theirs]);
             assert!(
-                text.contains(&format!("is at 4.00{range} of bmv2 over pcap ({words}) by packets/s")),
+                text.contains(&format!("is 4.00{range} times bmv2 over pcap ({words}) by packets/s")),
                 "{text}"
             );
             assert!(!text.contains("faster"), "{text}");
@@ -316,7 +316,7 @@ mod tests {
             "-1.5 us",
             "-1.5 us..-1.5 us",
             "not measured in this run",
-            "barewire over xdp is at 2.93 of recorded bmv2 over veth (one run, no verdict) by TCP",
+            "barewire over xdp is 2.93 times recorded bmv2 over veth (one run, no verdict) by TCP",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }

@@ -16,10 +16,10 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(mut_arg("runs", |arg| arg.default_value("3")), after_help = "\
-Each language's program is built from the packages of `make dist` and runs at both ends: through a daemon on each host, and over the
-language's own blocking TCP sockets on a second wire of the same kind. Rust's rows are always there. If a language's tools or package are
-missing, its row says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are used if the language finds them (python3 imports it,
-NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp`, two hosts with a link are created for the run and
+Each language's program is built from the packages of `make dist` and runs at both ends: through a daemon on each host, and over the \
+language's own blocking TCP sockets on a second wire of the same kind. Rust's rows are always there. If a language's tools or package are \
+missing, its row says so. ZeroMQ (Python), gRPC (Python, Node) and Aeron (Java) are used if the language finds them (python3 imports it, \
+NODE_PATH, CLASSPATH with Aeron's jar), and never installed. Over `packet` and `xdp`, two hosts with a link are created for the run and \
 removed, which needs root. All systems take turns, run by run.
 
   barewire bench bindings --languages python,go,node,java,csharp,cpp --json

@@ -25,10 +25,12 @@ use std::path::PathBuf;
     next_help_heading = "Workload",
     mut_arg("seconds", |arg| arg.default_value("10").help("Longest time of a run: with gaps fewer packets are sent")),
     after_help = "\
-The sender is on one host and the engine on another; both are created for the run and removed, which needs root. `mem` needs no
+The sender is on one host and the engine on another; both are created for the run and removed, which needs root. `mem` needs no \
 privileges: there packets are handed over in one thread. All rows take turns, run by run. A statistic without enough samples prints as n<k.
 
-  t3  the kernel's (or the card's) receive stamp     t4  the engine hands the packet over     t5  the callback
+  t3  the kernel's (or the card's) receive stamp
+  t4  the engine hands the packet over
+  t5  the callback
 
   barewire bench feed --engine mem
   barewire bench feed --engine socket,socket-spin,xdp --base app,stamp --gap-us 0,5000

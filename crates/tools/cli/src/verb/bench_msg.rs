@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Over `packet` and `xdp`, two hosts with a link are created for the run and removed, which needs root. Wrappers go in front, as in
+Over `packet` and `xdp`, two hosts with a link are created for the run and removed, which needs root. Wrappers go in front, as in \
 `--over fault+mem --options 'loss=0.01&seed=7'`. All systems take turns, A B B A, run by run.
 
 On two machines:
@@ -39,19 +39,19 @@ The same over the kernel's sockets, used as a good program would:
 #[command(group(clap::ArgGroup::new("end").args(["role", "serve", "connect"])))]
 pub struct Args {
     /// Port between the ends: mem, packet, unix, xdp; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "mem")]
+    #[arg(long, value_delimiter = ',', default_value = "mem", help_heading = "Systems")]
     over: Vec<Over>,
     /// How barewire runs: embedded, embedded-one-thread, daemon, daemon-park, embedded-secure, daemon-secure; several with commas [default: embedded, or daemon with several --engines]
-    #[arg(long, value_delimiter = ',')]
+    #[arg(long, value_delimiter = ',', help_heading = "Systems")]
     mode: Vec<Mode>,
     /// Engines of each daemon on one interface; each has its own receive queues and application
-    #[arg(long, default_value_t = 1, conflicts_with_all = ["end", "search"])]
+    #[arg(long, default_value_t = 1, conflicts_with_all = ["end", "search"], help_heading = "Systems")]
     engines: u8,
     /// Queues of each interface, each way [default: one for each engine]
-    #[arg(long, conflicts_with = "end")]
+    #[arg(long, conflicts_with = "end", help_heading = "Systems")]
     queues: Option<u32>,
     /// Run each mode encrypted as well, and the cipher alone, to see what encryption costs
-    #[arg(long, conflicts_with = "end")]
+    #[arg(long, conflicts_with = "end", help_heading = "Systems")]
     secure: bool,
     /// Bytes of a request, and of its response
     #[arg(long, default_value_t = 1024, help_heading = "Workload")]
@@ -93,14 +93,14 @@ pub struct Args {
     #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
     /// Options of barewire's ports, as after the `?` of a URI: 'mode=copy&queue=0'
-    #[arg(long, default_value = "", hide_default_value = true)]
+    #[arg(long, default_value = "", hide_default_value = true, help_heading = "Systems")]
     options: String,
     #[command(flatten)]
     timing: Timing,
     #[command(flatten)]
     search: SearchArgs,
     /// Search: a response that comes later than this after its request's intended send counts as lost
-    #[arg(long, value_name = "MS", default_value = "10", value_parser = measured::millis, requires = "search")]
+    #[arg(long, value_name = "MS", default_value = "10", value_parser = measured::millis, requires = "search", help_heading = "Search")]
     late_ms: Duration,
     #[command(flatten)]
     output: MeasuredOutputArgs,

@@ -22,8 +22,8 @@ use std::net::IpAddr;
 #[command(
     next_help_heading = "Workload",
     after_help = "\
-A connection is a new completion queue and queue pair on each side, REQ, REP, RTU; with teardown DREQ, DREP and everything
-destroyed, too. Each client thread is an engine with its own port, and so is the server, one for each NIC. `mem` needs no privileges;
+A connection is a new completion queue and queue pair on each side, REQ, REP, RTU; with teardown DREQ, DREP and everything \
+destroyed, too. Each client thread is an engine with its own port, and so is the server, one for each NIC. `mem` needs no privileges; \
 hosts on veth pairs are created for the run and removed, which needs root. All rows take turns, run by run.
 
   barewire bench rdma --over mem --one-thread --window 1,64
@@ -123,7 +123,7 @@ const ONE_MACHINE: [&str; 9] =
 enum Idle {
     /// Looks again at once
     Spin,
-    /// Gives its core away, then looks again
+    /// Yields its core, then polls again
     Yield,
     /// Sleeps until something comes
     Park,

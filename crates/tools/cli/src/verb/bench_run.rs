@@ -1,6 +1,7 @@
 //! `barewire bench run`: an experiment over several hosts, from one file to a run folder.
 
 use super::launching::{Foreign, Launching, agent};
+use super::measured::Void;
 use crate::console::{self, Console, print};
 use crate::failure::{Code, Failure, of_lab};
 use crate::signals;
@@ -19,16 +20,20 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The file says who runs what where, and what is varied. Each host's output is shown with its name in front and kept in the run folder.
-Ctrl-C stops everything on all hosts and keeps what was measured; the same command with `--resume` measures the rest. If a host is
+The file says who runs what where, and what is varied. Each host's output is shown with its name in front and kept in the run folder. \
+Ctrl-C stops everything on all hosts and keeps what was measured; the same command with `--resume` measures the rest. If a host is \
 lost, cells that need it fail and the others go on; the exit code is then 4, or 1 if nothing was measured.
 
-  barewire bench run labs/machnet.toml                                  # this machine: a lab, as root
-  barewire bench run labs/machnet.toml --launcher ssh --hosts mine.toml # the same on machines that mine.toml names
-  barewire bench run FILE.toml --launcher ssh                           # hosts by `ssh = ...` in the file, or as ~/.ssh/config knows them
+On this machine: a lab, as root:
+  barewire bench run labs/machnet.toml
+On machines that `mine.toml` names; without it, hosts are those of `ssh = ...` in the file or of ~/.ssh/config:
+  barewire bench run labs/machnet.toml --launcher ssh --hosts mine.toml
+On a cluster:
   barewire bench run FILE.toml --launcher slurm --slurm=--partition=short
   barewire bench run FILE.toml --launcher k8s --image REGISTRY/barewire > jobset.yaml
-  barewire bench run exp/throughput-thread/run.toml --launcher ssh      # a MITOSIS file
+A MITOSIS file:
+  barewire bench run exp/throughput-thread/run.toml --launcher ssh
+Its report:
   barewire report runs/NAME --html report.html")]
 pub struct Args {
     /// The experiment (TOML)
@@ -49,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "RUN_FOLDER", num_args = 0..=1)]
     resume: Option<Option<PathBuf>>,
     /// Leave this host out
-    #[arg(long, value_name = "HOST")]
+    #[arg(long = "exclude", alias = "black", value_name = "HOST")]
     black: Vec<String>,
     /// Show what would run, and start nothing
     #[arg(long)]
@@ -185,7 +190,7 @@ fn adjust(plan: &mut Plan, foreign: bool, args: &Args) -> anyhow::Result<()> {
         plan.method.runs = runs;
     }
     if !foreign {
-        plan.black_out(&args.black).map_err(|why| usage(format!("--black: {why}")))?;
+        plan.black_out(&args.black).map_err(|why| usage(format!("--exclude: {why}")))?;
     }
     Ok(())
 }
@@ -310,7 +315,7 @@ fn conclude(outcome: Outcome, as_json: bool, console: &Console) -> anyhow::Resul
         console.note(&format!("the same command with `--resume {folder}` measures what is missing"));
     }
     if outcome.void > 0 {
-        console.note("a row is void: its figures must not be used");
+        console.note(&Void { rows: outcome.void, of: outcome.rows }.text());
     }
     Ok(code_of(&outcome))
 }

@@ -1,6 +1,6 @@
 //! `barewire bench stream`: what lies between two hosts, by streams over the kernel's sockets.
 
-use super::measured::{OutputArgs, conclude, machine, seconds};
+use super::measured::{OutputArgs, Void, conclude, machine, seconds};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The receiver counts, by its own clock. TCP streams send as fast as they can, and so do datagrams unless --rate paces them; the row is
+The receiver counts, by its own clock. TCP streams send as fast as they can, and so do datagrams unless --rate paces them; the row is \
 then void if the sender could not keep the pace. A server serves any number of clients, one after another or at once.
 
   host 2:  barewire bench stream -s
@@ -136,7 +136,6 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     }
     let offloads = args.offloads.map(|switched| switched == Switched::On);
     let mut row = StreamRow::of(&config, offloads, runs, &results.fingerprint().run.command_line);
-    let any_void = row.void.is_some();
     row.system.clone_from(&args.system);
     let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
     results.add(&rows)?;
@@ -145,7 +144,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         Some(row) => format!("{}\nMeasured on: {}", text(row), machine(results.fingerprint())),
         None => String::new(),
     })?;
-    Ok(conclude(any_void && !rows.is_empty(), &failures, console))
+    Ok(conclude(Void::of(&rows), &failures, console))
 }
 
 /// Serves until somebody interrupts.

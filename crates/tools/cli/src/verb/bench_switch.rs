@@ -25,15 +25,15 @@ use std::ffi::OsString;
 #[command(
     next_help_heading = "Workload",
     after_help = "\
-Over `mem` and `pcap` the switch runs alone, and every packet is compared with the expected one: a wrong one voids the row. Over
-`xdp` and `packet`, two hosts with a switch between them are created for the run and removed, which needs root and `ip`. All systems
+Over `mem` and `pcap` the switch runs alone, and every packet is compared with the expected one: a wrong one voids the row. Over \
+`xdp` and `packet`, two hosts with a switch between them are created for the run and removed, which needs root and `ip`. All systems \
 take turns, run by run.
 
   barewire bench switch --over mem --program simple_router --size 64 --entries 1,1000,1000000
   barewire bench switch --over mem --program acl --masks 64,all --entries 10,1000,10000
   barewire bench switch --over pcap --baseline bmv2
   barewire bench switch --over xdp,packet --baseline bridge,bmv2 --gso --seconds 5
-  barewire bench switch --engine native,kernel --over xdp --baseline bridge --offloads off,on --seconds 5
+  barewire bench switch --engine native,kernel --over xdp --baseline bridge --offloads off,on
   barewire bench switch --engine native,kernel --over mem,test-run --program simple_router,acl"
 )]
 pub struct Args {

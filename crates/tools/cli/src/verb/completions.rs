@@ -9,7 +9,7 @@ use clap_complete::Shell;
 /// Arguments.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Whose script
+    /// Shell
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -12,7 +12,7 @@ use std::io::IsTerminal as _;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Prints one line for each check: ok, warn (it costs time), fail (barewire cannot work without it) or unknown, then the cost and the command
+Prints one line for each check: ok, warn (it costs time), fail (barewire cannot work without it) or unknown, then the cost and the command \
 that fixes it. Changes nothing. Exit code 3 when a check fails, which only checks of a NIC named with --io can.")]
 pub struct Args {
     /// The NIC that will carry frames: anything a port needs and it lacks is a failure [default: every NIC that is up, as warnings]

@@ -27,8 +27,8 @@ pub struct Launching {
     /// every host
     #[arg(long, value_name = "FILE")]
     hosts: Option<PathBuf>,
-    /// A host that says nothing for so long is lost, and so are we to a host. Longer where a benchmark fills the card that carries
-    /// SSH, too [default: the file's, or 30s]
+    /// Time without a sign of life after which a host counts as lost, and the controller for a host. Longer where a benchmark fills
+    /// the card that carries SSH, too [default: the file's, or 30s]
     #[arg(long, value_name = "TIME", value_parser = silence)]
     silence: Option<Duration>,
     /// ssh: another configuration than ~/.ssh/config
@@ -59,7 +59,7 @@ pub struct Launching {
     /// k8s: the container image, with barewire in its path
     #[arg(long, value_name = "IMAGE", default_value = "barewire:latest")]
     image: String,
-    /// k8s: the namespace [default: that of who creates it]
+    /// k8s: the namespace [default: the creator's]
     #[arg(long, value_name = "NAME")]
     kube_namespace: Option<String>,
     /// k8s: pods use the machine's own network, as its cards need

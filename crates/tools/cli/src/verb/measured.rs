@@ -404,8 +404,8 @@ impl Measured {
     }
 }
 
-/// Tells every failure, and says with which code to end: the worst of what happened. `any_void`: a row must not be used.
-pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -> Code {
+/// Tells every failure, and says with which code to end: the worst of what happened.
+pub fn conclude(void: Void, failures: &[anyhow::Error], console: &Console) -> Code {
     if interrupted() {
         return Code::Interrupted;
     }
@@ -423,18 +423,43 @@ pub fn conclude(any_void: bool, failures: &[anyhow::Error], console: &Console) -
             code = of_this;
         }
     }
-    if code == Code::Done && any_void {
-        console.note("a row is void: its figures must not be used");
+    if code == Code::Done && void.rows > 0 {
+        console.note(&void.text());
         return Code::Void;
     }
     code
 }
 
-/// How rows ended: whether one must not be used, and how many cells have some of their runs.
+/// How many rows must not be used, and of how many.
+#[derive(Clone, Copy, Default)]
+pub struct Void {
+    /// Those that must not.
+    pub rows: usize,
+    /// All.
+    pub of: usize,
+}
+
+impl Void {
+    /// Of these rows.
+    pub fn of<R: BenchRow>(rows: &[R]) -> Void {
+        Void { rows: rows.iter().filter(|row| row.void().is_some()).count(), of: rows.len() }
+    }
+
+    /// What is told of them.
+    pub fn text(self) -> String {
+        match self {
+            Void { of: 1, .. } => "the row is void: its figures must not be used".to_owned(),
+            Void { rows: 1, of } => format!("1 of {of} rows is void: its figures must not be used"),
+            Void { rows, of } => format!("{rows} of {of} rows are void: their figures must not be used"),
+        }
+    }
+}
+
+/// How rows ended: how many must not be used, and how many cells have some of their runs.
 #[derive(Default)]
 pub struct Ended {
-    /// A row must not be used.
-    pub any_void: bool,
+    /// Rows that must not be used.
+    pub void: Void,
     broken_off: usize,
 }
 
@@ -446,14 +471,15 @@ impl Ended {
 
     /// These rows, too, of which so many cells broke off.
     pub fn of_cells<R: BenchRow>(self, rows: &[R], broken_off: usize) -> Ended {
-        let any_void = self.any_void || rows.iter().any(|row| row.void().is_some());
-        Ended { any_void, broken_off: self.broken_off + broken_off }
+        let these = Void::of(rows);
+        let void = Void { rows: self.void.rows + these.rows, of: self.void.of + these.of };
+        Ended { void, broken_off: self.broken_off + broken_off }
     }
 
     /// Tells every failure, and says with which code to end. A row that has some of its runs is there with a mark, and stands for the
     /// failure that it says: it is no failure of the command. A cell that has none is.
     pub fn conclude(self, failures: &[anyhow::Error], console: &Console) -> Code {
-        match conclude(self.any_void, failures, console) {
+        match conclude(self.void, failures, console) {
             Code::Interrupted => Code::Interrupted,
             _ if self.broken_off > 0 && self.broken_off >= failures.len() => Code::Void,
             code => code,
@@ -505,7 +531,7 @@ pub fn warn_of_debug_build(console: &Console) {
 pub enum State {
     /// No core sleeps
     Warm,
-    /// Cores were left alone for a second
+    /// Idle for a second before each run
     Cold,
 }
 

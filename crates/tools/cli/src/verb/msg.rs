@@ -60,7 +60,7 @@ enum What {
         /// How many
         #[arg(long, short, default_value_t = 5)]
         count: u64,
-        /// Bytes of each
+        /// Size of each message, in bytes
         #[arg(long, short, default_value_t = 1024)]
         size: usize,
         /// Milliseconds between two

@@ -1,6 +1,6 @@
 //! `--search` of the measuring verbs: options, and what is printed.
 
-use super::measured::{MeasuredOutputArgs, conclude, seconds, tables_text};
+use super::measured::{MeasuredOutputArgs, Void, conclude, seconds, tables_text};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
@@ -15,7 +15,7 @@ pub struct SearchArgs {
     /// Search for the greatest load that is carried: ndr (RFC 2544, no loss), pdr (half a percent), mlr (RFC 9971, several goals and trials)
     #[arg(long, value_name = "KIND", help_heading = "Search")]
     search: Option<Kind>,
-    /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; of mlr several
+    /// A goal of the search: loss=0.005,exceed=0.5,trial=1,sum=21,initial=0.5,width=0.01,name=mine; mlr takes several
     #[arg(long, value_name = "KEY=VALUE,..", requires = "search", help_heading = "Search")]
     goal: Vec<String>,
     /// Search: length of a trial, where the goal does not set it
@@ -81,5 +81,5 @@ pub fn finish(
     results.add(rows)?;
     let text = || tables_text(&[SearchRow::table(rows)], &results);
     leave.end(&results, verb, HardwareClass::OneMachine, &[], console, text)?;
-    Ok(conclude(rows.iter().any(|row| row.void.is_some()), failures, console))
+    Ok(conclude(Void::of(rows), failures, console))
 }

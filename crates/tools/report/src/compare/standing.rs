@@ -72,7 +72,7 @@ impl Standing {
                     1 => String::new(),
                     _ => format!(" ({} to {})", r(self.range.0), r(self.range.1)),
                 };
-                format!("at {}{range} of {name} ({few})", r(self.ratio))
+                format!("{}{range} times {name} ({few})", r(self.ratio))
             }
         }
     }
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn few_repetitions_give_a_ratio_and_no_verdict() {
-        assert_eq!(words(&[10.0], &[40.0], Better::Lower), "at 0.250 of X (one run, no verdict)");
+        assert_eq!(words(&[10.0], &[40.0], Better::Lower), "0.250 times X (one run, no verdict)");
         let three = words(&[10.0; 3], &[40.0; 3], Better::Lower);
-        assert_eq!(three, "at 0.250 (0.250 to 0.250) of X (3 runs, too few for a verdict)");
+        assert_eq!(three, "0.250 (0.250 to 0.250) times X (3 runs, too few for a verdict)");
         let apart = words(&[9.0, 10.0, 12.0], &[40.0; 3], Better::Lower);
-        assert_eq!(apart, "at 0.250 (0.225 to 0.300) of X (3 runs, too few for a verdict)");
+        assert_eq!(apart, "0.250 (0.225 to 0.300) times X (3 runs, too few for a verdict)");
         let rates = words(&[9.0, 10.0, 12.0], &[40.0; 3], Better::Higher);
-        assert_eq!(rates, "at 0.250 (0.225 to 0.300) of X (3 runs, too few for a verdict)");
+        assert_eq!(rates, "0.250 (0.225 to 0.300) times X (3 runs, too few for a verdict)");
         assert_eq!(standing(&[], &[1.0], Better::Lower, &Method::default()), None);
         assert_eq!(standing(&[1.0], &[0.0], Better::Lower, &Method::default()), None);
     }

@@ -105,6 +105,8 @@ pub fn identity(record: &Record) -> Identity {
             match field {
                 "over" => _ = write!(name, "{}over {text}", space(&name)),
                 "idle" => _ = write!(name, "-{text}"),
+                // `kernel-tcp-spin` says it.
+                "mode" if name.ends_with(&format!("-{text}")) => {}
                 _ => _ = write!(name, "{}{text}", space(&name)),
             }
         } else if !hidden(field)

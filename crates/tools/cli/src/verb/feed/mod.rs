@@ -52,6 +52,9 @@ pub fn run(feed: &Feed, console: &Console) -> anyhow::Result<Code> {
     }
 }
 
+/// What helps whoever has no configuration yet.
+const NO_CONFIG: &str = "without a file the channel of `barewire feed emulate` is received; the book's page Configuration files has examples";
+
 /// Which feed channels.
 #[derive(clap::Args)]
 pub struct Channels {
@@ -77,7 +80,10 @@ impl Channels {
     /// A configuration that is not right, with its place.
     pub fn plan(&self) -> anyhow::Result<Plan> {
         let mut plan = match &self.config {
-            Some(path) => Plan::read(path).map_err(|error| Failure::new(Code::Usage, error.to_string()))?,
+            Some(path) => Plan::read(path).map_err(|error| {
+                let failure = Failure::new(Code::Usage, error.to_string());
+                if path.exists() { failure } else { failure.hint(NO_CONFIG) }
+            })?,
             None => Plan {
                 name: "feed".into(),
                 idle: Default::default(),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Timers run by the captures' stamps, so books and callbacks are the same at every speed. Exit code 1 when --truth is given
+Timers run by the captures' stamps, so books and callbacks are the same at every speed. Exit code 1 when --truth is given \
 and a book differs from it.")]
 pub struct Args {
     /// Captures (pcap or pcapng), merged by their stamps

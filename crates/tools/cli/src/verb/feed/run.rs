@@ -6,7 +6,7 @@ use super::{Channels, seconds};
 use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
-use crate::verb::measured::{machine, warn_of_debug_build};
+use crate::verb::measured::{Void, machine, warn_of_debug_build};
 use crate::verb::metrics::Endpoint;
 use anyhow::Context as _;
 use barewire_base::Duration;
@@ -141,7 +141,7 @@ fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
     })?;
     let timed = handler.channels();
     let rows = reception.end(timed, &ids, &engine, args.histograms, &results.fingerprint().run.command_line);
-    let any_void = rows.iter().any(|row| row.void.is_some());
+    let void = Void::of(&rows);
     results.add(&rows)?;
     if args.json {
         // The histograms that were asked for stand in the rows; what lies between the hosts is not known here.
@@ -157,8 +157,8 @@ fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
             return Ok(code);
         }
     }
-    if any_void {
-        console.note("a row is void: its figures must not be used");
+    if void.rows > 0 {
+        console.note(&void.text());
         return Ok(Code::Void);
     }
     Ok(Code::Done)

@@ -175,14 +175,24 @@ fn name_of(lab: &Lab, name: Option<&str>) -> anyhow::Result<String> {
     }
 }
 
+fn several(n: usize, what: &str) -> String {
+    let ending = match (n, what.ends_with("ch")) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{n} {what}{ending}")
+}
+
 fn up(topology: &Topology, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
     let state = labs()?.up_with(topology, &mut going(console)).map_err(failure::lab)?;
     console.tell(&format!(
-        "lab {}: {} hosts and switches, {} links; `barewire lab exec HOST -- COMMAND`, `barewire lab down`",
+        "lab {}: {}, {}, {}; `barewire lab exec HOST -- COMMAND`, `barewire lab down`",
         state.name,
-        state.nodes.len(),
-        state.links.len()
+        several(topology.hosts.len(), "host"),
+        several(topology.switches.len(), "switch"),
+        several(state.links.len(), "link")
     ));
     Ok(Code::Done)
 }

@@ -4,7 +4,7 @@ use super::{going, read};
 use crate::console::Console;
 use crate::failure::{self, Code, Failure};
 use crate::signals;
-use crate::verb::measured::{self, OutputArgs};
+use crate::verb::measured::{self, OutputArgs, Void};
 use barewire_base::Duration;
 use barewire_bench::{Results, SimulatedRow};
 use barewire_lab::{Pattern, Work, Workload, simulate_with};
@@ -15,14 +15,15 @@ use std::path::PathBuf;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Runs the protocols and link nodes of `lab up` with a clock that jumps from event to event. Hosts take no time, a wire without
-impairments takes 1 us, and file, options and seed give the same row on every machine. It needs no privileges. Whatever links do not
+Runs the protocols and link nodes of `lab up` with a clock that jumps from event to event. Hosts take no time, a wire without \
+impairments takes 1 us, and file, options and seed give the same row on every machine. It needs no privileges. Whatever links do not \
 slow down runs at wire speed: a virtual second of it may take minutes.
 
   barewire lab simulate labs/topologies/two-hosts.toml
-  barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3 --json
-  barewire lab simulate labs/topologies/rc-machines.toml --what connections --pattern incast --seconds 0.05
-  barewire lab simulate labs/topologies/two-hosts.toml --run runs        # for `report` and `bench compare`")]
+  barewire lab simulate labs/topologies/four-hosts-bridge.toml --pattern incast --window 8 --seed 3
+  barewire lab simulate labs/topologies/rc-machines.toml --what connections --seconds 0.05
+With a run folder, for `report` and `bench compare`:
+  barewire lab simulate labs/topologies/two-hosts.toml --run runs")]
 pub struct Args {
     /// The topology (TOML)
     file: PathBuf,
@@ -86,5 +87,5 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let row = SimulatedRow::new(&done, &results.fingerprint().run.command_line);
     results.add(std::slice::from_ref(&row))?;
     args.output.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
-    Ok(measured::conclude(row.void.is_some(), &[], console))
+    Ok(measured::conclude(Void::of(&[row]), &[], console))
 }

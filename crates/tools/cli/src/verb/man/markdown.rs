@@ -1,6 +1,6 @@
 //! The command line as Markdown: one page for each verb, with a section for each verb below it.
 
-use crate::args::{Cli, EXIT_CODES};
+use crate::args::{Cli, EXIT_CODES, HELP_COLUMNS};
 use clap::{Arg, Command, CommandFactory as _};
 use std::fmt::Write as _;
 
@@ -73,11 +73,34 @@ fn section(command: &Command, name: &str, depth: usize, page: &mut String) {
         options(command, page, |arg| arg.get_help_heading() == heading && !arg.is_global_set());
     }
     if let Some(text) = command.get_after_long_help().or(command.get_after_help()) {
-        let _ = write!(page, "\n```text\n{}\n```\n", text.to_string().trim_end());
+        let text = text.to_string();
+        let lines: Vec<String> = text.trim_end().lines().map(|line| wrapped(line, HELP_COLUMNS)).collect();
+        let _ = write!(page, "\n```text\n{}\n```\n", lines.join("\n"));
     }
     for sub in visible(command) {
         section(sub, &format!("{name} {}", sub.get_name()), depth + 1, page);
     }
+}
+
+/// A line, broken between words as a terminal of so many columns shows it; an example, which is indented, as it is.
+fn wrapped(line: &str, columns: usize) -> String {
+    if line.starts_with(' ') {
+        return line.to_owned();
+    }
+    let (mut out, mut at) = (String::new(), 0);
+    for word in line.split(' ') {
+        let length = word.chars().count();
+        if at > 0 && at + 1 + length > columns {
+            out.push('\n');
+            at = 0;
+        } else if at > 0 {
+            out.push(' ');
+            at += 1;
+        }
+        out += word;
+        at += length;
+    }
+    out
 }
 
 fn shown(command: &Command) -> impl Iterator<Item = &Arg> {
@@ -100,7 +123,8 @@ fn options(command: &Command, page: &mut String, wanted: impl Fn(&Arg) -> bool) 
     for arg in all {
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string).unwrap_or_default();
         let mut text = escaped(&help.split_whitespace().collect::<Vec<_>>().join(" "));
-        let values: Vec<String> = match arg.get_action().takes_values() {
+        let values: Vec<String> = match arg.get_action().takes_values() && !arg.is_hide_possible_values_set()
+        {
             true => arg
                 .get_possible_values()
                 .iter()
@@ -144,6 +168,16 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prose_is_wrapped_and_examples_are_not() {
+        assert_eq!(wrapped("one two three", 7), "one two\nthree");
+        assert_eq!(wrapped("  one two three", 7), "  one two three");
+        assert_eq!(
+            (wrapped("", 7), wrapped("longer-than-that a", 7)),
+            (String::new(), "longer-than-that\na".into())
+        );
+    }
 
     #[test]
     fn every_verb_has_a_page_and_the_index_names_it() {

@@ -24,9 +24,9 @@ Without --count and --seconds: 1,000 connections. Exit code 1 when one failed.
 
 With --row it is the client of `bench rdma` (a row of the same shape), and the server is on another host:
   host 1:  barewire rdma serve --accept --port xdp:eth0 --address 10.77.0.1/16
-  host 2:  barewire rdma connect 10.77.0.1 --row --threads 2 --port xdp:eth%t --address 10.77.1.1/16 --seconds 3 --json
+  host 2:  barewire rdma connect 10.77.0.1 --row --port xdp:eth%t --address 10.77.1.1/16
 and with `--baseline kernel-tcp` at both ends the kernel's TCP takes their place.
-Each thread has an engine and a port: `%t` in --port stands for its number, `%n` for that of its NIC; threads use the NICs in
+Each thread has an engine and a port: `%t` in --port stands for its number, `%n` for that of its NIC; threads use the NICs in \
 turns, and addresses that follow the given one. `packet:` ports of several threads can share an interface, `xdp:` ports cannot.")]
 pub struct Args {
     #[command(flatten)]

@@ -13,8 +13,8 @@ use serde_json::json;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The latency of `send` with a window of 1 is half of the time until the server's application has sent the message back, as in
-perftest's ib_send_lat. All other latencies are from post to completion: the peer's device has acknowledged, without its
+The latency of `send` with a window of 1 is half of the time until the server's application has sent the message back, as in \
+perftest's ib_send_lat. All other latencies are from post to completion: the peer's device has acknowledged, without its \
 application. Results are checked: exit code 1 when one is wrong.")]
 pub struct Args {
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct Args {
     /// send, write, read, fetch-add, compare-swap
     #[arg(long, short = 'o', value_name = "WHAT")]
     operation: Operation,
-    /// Bytes of each; atomics have 8
+    /// Size of each, in bytes; atomics have 8
     #[arg(long, short = 'S', short_alias = 's', value_name = "BYTES", default_value_t = 64)]
     size: u32,
     /// Operations in flight: 1 for latency, 64 for bandwidth

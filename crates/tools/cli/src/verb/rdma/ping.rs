@@ -13,7 +13,7 @@ use serde_json::json;
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each round the peer reads our data and writes it back; every byte is compared. Exit code 1 when one differs, and when the peer
+Each round the peer reads our data and writes it back; every byte is compared. Exit code 1 when one differs, and when the peer \
 refuses or goes away.
 
 Linux's rping, on a host at the other end of the port, with a buffer as large as --size:
@@ -24,7 +24,7 @@ pub struct Args {
     /// How many rounds [default: until Ctrl-C]
     #[arg(long, short = 'C', short_alias = 'c', value_name = "N")]
     count: Option<u64>,
-    /// Bytes of each
+    /// Size of each message, in bytes
     #[arg(long, short = 'S', short_alias = 's', value_name = "BYTES", default_value_t = 64)]
     size: u32,
     /// Interval in milliseconds, or with its unit

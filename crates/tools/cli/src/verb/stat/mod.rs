@@ -18,7 +18,7 @@ use std::io::{self, IsTerminal as _};
 /// Arguments.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Live on a terminal: q quits, s sorts by name, value or rate, d shows drops only, z shows zeros too, / filters, space pauses, arrows scroll.
+Live on a terminal: q quits, s sorts by name, value or rate, d shows drops only, z shows zeros too, / filters, space pauses, arrows scroll. \
 Elsewhere, or with --once, --watch or --json, it prints.")]
 pub struct Args {
     /// The engine's name; on a terminal several, side by side [default: the only one there is; on a terminal all that run]
@@ -42,6 +42,9 @@ pub struct Args {
     /// Print one JSON object (with --watch: one on each line)
     #[arg(long)]
     json: bool,
+    /// List the engines that run, and the files of those that died, which may be deleted
+    #[arg(long, conflicts_with_all = ["name", "all", "filter", "watch", "live", "once", "json"])]
+    list: bool,
 }
 
 /// Seconds between two looks: without a pause there would be nothing else.
@@ -107,13 +110,35 @@ fn object(name: &str, page: &Page, before: Option<&Before>, args: &Args) -> Stri
 
 const START_ONE: &str = "an engine publishes counters while it runs: start one with `barewire up`";
 
+/// Pages that may be shown.
+fn pages() -> Vec<String> {
+    let mut there = counters_pages();
+    // What cannot be opened is told when it is the one that is meant.
+    there.retain(|name| CountersReader::find(name).map_or(true, |reader| is_trusted(&reader)));
+    there
+}
+
+/// A line for each page; the living first.
+fn list() -> String {
+    let mut lines: Vec<(bool, String)> = Vec::new();
+    for name in pages() {
+        let line = match CountersReader::find(&name) {
+            Ok(reader) if reader.owner_alive() => (false, format!("{name}  process {}\n", reader.pid())),
+            Ok(reader) => {
+                let path = reader.path().display();
+                (true, format!("{name}  process {} died: {path}\n", reader.pid()))
+            }
+            Err(error) => (true, format!("{name}  {error}\n")),
+        };
+        lines.push(line);
+    }
+    lines.sort();
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
 /// The page that is meant: the one that was named, else the only one whose engine lives, else the only one there is.
 fn find(args: &Args) -> anyhow::Result<CountersReader> {
-    let mut there = counters_pages();
-    if args.name.is_empty() {
-        // What cannot be opened is told when it is the one that is meant.
-        there.retain(|name| CountersReader::find(name).map_or(true, |reader| is_trusted(&reader)));
-    }
+    let there = if args.name.is_empty() { pages() } else { counters_pages() };
     let known: Vec<&str> = there.iter().map(String::as_str).collect();
     let name = match &args.name[..] {
         [name] => name.as_str(),
@@ -136,9 +161,16 @@ fn find(args: &Args) -> anyhow::Result<CountersReader> {
     }
 }
 
+/// Most names that a hint has.
+const NAMES_SHOWN: usize = 5;
+
 /// The only one of the living engines, else of all pages. Several are no slip: which there are, nobody knows beforehand.
 fn only<'a>(living: &[&'a str], all: &[&'a str]) -> anyhow::Result<&'a str> {
-    let name_one = |of: &[&str]| format!("name one with --name: {}", of.join(", "));
+    let name_one = |of: &[&str]| {
+        let first = of[..of.len().min(NAMES_SHOWN)].join(", ");
+        let more = if of.len() > NAMES_SHOWN { ", ...; --list shows all" } else { "" };
+        format!("name one with --name: {first}{more}")
+    };
     let failed = |text: &str, hint: String| Err(Failure::new(Code::Failed, text).hint(hint).into());
     match (living, all) {
         ([only], _) | ([], [only]) => Ok(*only),
@@ -155,6 +187,15 @@ fn only<'a>(living: &[&'a str], all: &[&'a str]) -> anyhow::Result<&'a str> {
 /// # Errors
 /// When there is no such page, or it cannot be read.
 pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
+    if args.list {
+        let list = list();
+        if list.is_empty() {
+            console.note("no counters page on this machine");
+        } else {
+            print(&list)?;
+        }
+        return Ok(Code::Done);
+    }
     let printed = args.json || args.once || args.watch.is_some() || console.is_quiet();
     if args.live || !printed && io::stdout().is_terminal() {
         return draw(args);
@@ -236,6 +277,7 @@ mod tests {
             live: false,
             once: false,
             json: false,
+            list: false,
         }
     }
 
@@ -254,6 +296,9 @@ mod tests {
         }
         let hint = crate::failure::meaning(&chosen(&["a", "b"], &["a", "b", "c"]).unwrap_err()).1;
         assert_eq!(hint.as_deref(), Some("name one with --name: a, b"));
+        let many = ["a", "b", "c", "d", "e", "f"];
+        let hint = crate::failure::meaning(&chosen(&[], &many).unwrap_err()).1;
+        assert_eq!(hint.as_deref(), Some("name one with --name: a, b, c, d, e, ...; --list shows all"));
         assert_eq!(pause("0.5"), Ok(Duration::from_millis(500)));
         assert!(pause("0").is_err());
     }

@@ -141,7 +141,12 @@ pub fn lower_with(
     let Read { map, found, made } = barewire_switch::source::read(files, options, &path.to_string_lossy());
     let Some(Made { program, without_json }) = made.flatten() else {
         draw(&map, &found, console);
-        return Err(Failure::new(Code::Failed, format!("{}: refused", path.display())).into());
+        let errors = match found.error_count() {
+            1 => "the error".to_owned(),
+            n => format!("{n} errors"),
+        };
+        let text = format!("{} was not loaded, because of {errors} above", path.display());
+        return Err(Failure::new(Code::Failed, text).into());
     };
     if let Some(why) = without_json {
         console.note(&format!("{}: clients that ask for its JSON get none: {why}", path.display()));

@@ -109,12 +109,11 @@ fn curves(title: &str, id: &str, items: &[&Item<'_>], printed: Vec<Series>, ids:
             Chart {
                 id: ids.make(&format!("{id}-latency")),
                 title: format!("Latency by percentile: {title}{of}"),
-                reading: "To the right ever rarer cases, each step ten times rarer; upwards ever slower. Dotted: fewer samples than \
-                    the percentile needs. Grey and dashed: published."
+                reading: "Each step to the right is ten times rarer. Dotted: fewer samples than the percentile needs. Grey and dashed: published."
                     .to_owned(),
                 kind: Kind::Lines(Lines {
                     x: Axis {
-                        title: "percentile, as 1 / (1 - q)".to_owned(),
+                        title: "percentile (each step ten times rarer)".to_owned(),
                         unit: Unit::Count,
                         scale: Scale::Tail,
                     },
