@@ -216,6 +216,10 @@ impl Agent for Driver {
         Agent::wait_fds(&*self.handler.borrow(), add);
     }
 
+    fn fds_generation(&self) -> u64 {
+        Agent::fds_generation(&*self.handler.borrow())
+    }
+
     fn prepare_wait(&mut self) -> bool {
         // Behind the announcement of the sleep: who asks for the stop later than this look rings the bell.
         Agent::prepare_wait(&mut *self.handler.borrow_mut()) && !self.stop.is_asked()

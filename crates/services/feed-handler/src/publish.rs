@@ -110,6 +110,10 @@ impl<C: Consumer> Agent for SharedHandler<C> {
         self.0.borrow().wait_fds(add);
     }
 
+    fn fds_generation(&self) -> u64 {
+        self.0.borrow().fds_generation()
+    }
+
     fn prepare_wait(&mut self) -> bool {
         self.0.borrow_mut().prepare_wait()
     }
@@ -162,6 +166,40 @@ mod tests {
     use crate::{ChannelPlan, FeedChannel, FeedType, Input, LineId, Packet, Plan, Side, SocketOptions};
     use barewire_engine::{CountersReader, IdleStrategy};
     use barewire_frame::Stamp;
+
+    /// A source whose descriptor has changed.
+    struct Reopened;
+
+    impl crate::Source for Reopened {
+        fn name(&self) -> &str {
+            "reopened"
+        }
+
+        fn poll(&mut self, _: Instant, _: &mut dyn Consumer) -> Result<usize, crate::SourceError> {
+            Ok(0)
+        }
+
+        fn fds_generation(&self) -> u64 {
+            7
+        }
+
+        fn counts(&self, _: &mut dyn FnMut(&'static str, u64)) {}
+    }
+
+    #[test]
+    fn the_engine_hears_of_descriptors_that_have_changed() {
+        let plan = Plan {
+            name: "feed".into(),
+            idle: IdleStrategy::Yield,
+            core: None,
+            input: Input::Sockets(SocketOptions::default()),
+            channels: vec![ChannelPlan::new(901, vec![])],
+            record: None,
+        };
+        let handler = FeedHandler::builder(plan).sources(vec![Box::new(Reopened)]).listen(|_, _| ()).unwrap();
+        let shared = SharedHandler(Rc::new(RefCell::new(handler)), "feed".to_owned());
+        assert_eq!(Agent::fds_generation(&shared), 7);
+    }
 
     #[test]
     fn what_is_counted_is_on_the_page_and_the_handler_comes_back() {

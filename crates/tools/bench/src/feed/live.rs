@@ -209,6 +209,10 @@ impl Agent for Measured {
         }
     }
 
+    fn fds_generation(&self) -> u64 {
+        self.handler.as_ref().map_or(0, |handler| handler.fds_generation())
+    }
+
     fn prepare_wait(&mut self) -> bool {
         self.handler.as_mut().is_none_or(Agent::prepare_wait)
     }
