@@ -117,17 +117,6 @@ fn encrypted_messages_are_measured_beside_plain_ones() {
     assert!(said.err.contains("`embedded-secure`"), "{}", said.err);
 }
 
-/// Daemons of two engines each, on an interface with a queue for each of them.
-#[test]
-fn two_engines_share_an_interface() {
-    let Some(_turn) = root() else { return };
-    let rows = bench(&["--over", "xdp", "--queues", "2", "--engines", "2", "--verify", "--window", "4"]);
-    let names: Vec<_> =
-        rows.iter().map(|r| (r["mode"].as_str().unwrap(), r["over"].as_str().unwrap())).collect();
-    assert_eq!(names, [("daemon", "xdp")]);
-    assert_eq!((&rows[0]["engines"], &rows[0]["queues"]), (&2.into(), &2.into()), "{}", rows[0]);
-}
-
 #[test]
 fn a_faulty_link_loses_no_message() {
     let Some(_turn) = root() else { return };
