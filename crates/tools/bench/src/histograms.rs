@@ -21,9 +21,7 @@ pub trait BenchRow: Serialize {
     }
 
     /// Why it must not be used, if so.
-    fn void(&self) -> Option<&str> {
-        None
-    }
+    fn void(&self) -> Option<&str>;
 
     /// In which run it failed and why, where it has runs before that one.
     fn broken_off(&self) -> Option<&str> {

@@ -134,6 +134,10 @@ impl BenchRow for SimulatedRow {
     fn histograms(&self) -> &Histograms {
         &self.histograms
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
 }
 
 impl SimulatedRow {

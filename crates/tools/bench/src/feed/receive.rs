@@ -339,6 +339,10 @@ impl crate::BenchRow for ReceivedRow {
     fn bench(&self) -> &'static str {
         "feed"
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
 }
 
 /// A row in two lines.

@@ -98,6 +98,10 @@ impl crate::BenchRow for SearchRow {
     fn bench(&self) -> &'static str {
         "search"
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
 }
 
 impl SearchRow {

@@ -265,6 +265,10 @@ impl crate::BenchRow for StreamRow {
     fn bench(&self) -> &'static str {
         "stream"
     }
+
+    fn void(&self) -> Option<&str> {
+        self.void.as_deref()
+    }
 }
 
 impl StreamRow {
