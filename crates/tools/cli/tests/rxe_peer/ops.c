@@ -97,11 +97,13 @@ static void serve_one(struct rdma_cm_event *e) {
     rdma_ack_cm_event(event(RDMA_CM_EVENT_ESTABLISHED));
     uint64_t count = 0, immediate = 0;
     struct pollfd fd = { channel->fd, POLLIN, 0 };
-    for (;;) {
+    for (int ended = 0;;) {
         struct ibv_wc wc;
         int n = ibv_poll_cq(cq, 1, &wc);
         if (n == 0) {
-            if (poll(&fd, 1, 0) > 0) break;
+            // What came between the look at the queue and the end is still there.
+            if (ended) break;
+            ended = poll(&fd, 1, 0) > 0;
             continue;
         }
         if (wc.status) continue; // flushed: the event comes
