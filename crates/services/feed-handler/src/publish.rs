@@ -167,6 +167,18 @@ mod tests {
     use barewire_engine::{CountersReader, IdleStrategy};
     use barewire_frame::Stamp;
 
+    /// One channel without lines.
+    fn plan() -> Plan {
+        Plan {
+            name: "feed".into(),
+            idle: IdleStrategy::Yield,
+            core: None,
+            input: Input::Sockets(SocketOptions::default()),
+            channels: vec![ChannelPlan::new(901, vec![])],
+            record: None,
+        }
+    }
+
     /// A source whose descriptor has changed.
     struct Reopened;
 
@@ -188,15 +200,8 @@ mod tests {
 
     #[test]
     fn the_engine_hears_of_descriptors_that_have_changed() {
-        let plan = Plan {
-            name: "feed".into(),
-            idle: IdleStrategy::Yield,
-            core: None,
-            input: Input::Sockets(SocketOptions::default()),
-            channels: vec![ChannelPlan::new(901, vec![])],
-            record: None,
-        };
-        let handler = FeedHandler::builder(plan).sources(vec![Box::new(Reopened)]).listen(|_, _| ()).unwrap();
+        let handler =
+            FeedHandler::builder(plan()).sources(vec![Box::new(Reopened)]).listen(|_, _| ()).unwrap();
         let shared = SharedHandler(Rc::new(RefCell::new(handler)), "feed".to_owned());
         assert_eq!(Agent::fds_generation(&shared), 7);
     }
@@ -206,14 +211,7 @@ mod tests {
         let name = format!("feed-test-{}", std::process::id());
         let counters = FeedCounters::create(&name).unwrap();
         let path = counters.path().to_owned();
-        let plan = Plan {
-            name: "feed".into(),
-            idle: IdleStrategy::Yield,
-            core: None,
-            input: Input::Sockets(SocketOptions::default()),
-            channels: vec![ChannelPlan::new(901, vec![])],
-            record: None,
-        };
+        let plan = plan();
         let mut handler = FeedHandler::builder(plan.clone())
             .sources(vec![])
             .publish_to(counters)
