@@ -6,7 +6,7 @@ mod common;
 use barewire_base::{DropReason, Instant, Prng};
 use barewire_frame::{Burst, ChecksumState, Gso, GsoKind, Pool, PoolConfig};
 use barewire_packet::{PacketConfig, PacketPort};
-use barewire_port::{GsoPort, OpenError, Port};
+use barewire_port::{GsoConfig, GsoPort, OpenError, Port};
 use common::{ENDS, Host, PATIENCE, SIDES, eventually, now, offloads, with_switch};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -258,7 +258,7 @@ fn joined_datagrams_reach_a_kernel_one_by_one_and_its_own_are_cut() {
         let small = Pool::new(PoolConfig { frames: 128, ..PoolConfig::default() }).unwrap();
         let large = GsoPort::<PacketPort>::large_pool().unwrap();
         let inner = PacketPort::open(PacketConfig::with_gso(SIDES[0]), large.clone()).unwrap();
-        let mut port = GsoPort::new(inner, large, small.clone());
+        let mut port = GsoPort::new(inner, GsoConfig::default(), large, small.clone());
         // Whole as far as the socket, and then cut before the wire.
         for cut in [false, true] {
             if cut && !offloads(SIDES[0], &["tx", "off", "sg", "off", "tso", "off", "gso", "off"]) {

@@ -14,9 +14,9 @@
 
 mod datagram;
 
-use crate::{OpenError, Port, PortCaps, PortCounters, PortError};
+use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_base::{DropReason, Instant};
-use barewire_frame::{Burst, ChecksumState, Frame, Gso, GsoKind, Pool, PoolConfig, PoolError};
+use barewire_frame::{BURST_MAX, Burst, ChecksumState, Frame, Gso, GsoKind, Pool, PoolConfig, PoolError};
 use datagram::Datagram;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -30,10 +30,39 @@ const FRAMES: u32 = 96;
 /// Bytes of their chunks: 64 KiB and headers.
 const CHUNK_LEN: u32 = 131_072;
 
+/// How a [`GsoPort`] is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GsoConfig {
+    /// Most datagrams that one call of [`rx_burst`](Port::rx_burst) hands on, from 1 to [`BURST_MAX`]. With fewer, whoever answers at once
+    /// answers earlier, and both ends work at the same time.
+    pub pieces: usize,
+}
+
+impl Default for GsoConfig {
+    fn default() -> Self {
+        GsoConfig { pieces: BURST_MAX }
+    }
+}
+
+impl GsoConfig {
+    /// Takes this wrapper's option out of `uri`: `pieces`.
+    ///
+    /// # Errors
+    /// [`OpenError::BadUri`] for a value that does not parse or is out of bounds.
+    pub fn take(uri: &mut PortUri) -> Result<GsoConfig, OpenError> {
+        let config = GsoConfig { pieces: uri.take_or("pieces", GsoConfig::default().pieces)? };
+        if !(1..=BURST_MAX).contains(&config.pieces) {
+            return Err(uri.bad(format!("option `pieces={}`: from 1 to {BURST_MAX}", config.pieces)));
+        }
+        Ok(config)
+    }
+}
+
 /// A port around one that exchanges frames which are to be cut later ([`Frame::gso`]).
 pub struct GsoPort<P> {
     inner: P,
     caps: PortCaps,
+    config: GsoConfig,
     /// Where received datagrams go.
     pool: Pool,
     /// Where datagrams are put together.
@@ -68,14 +97,15 @@ impl<P: Port> GsoPort<P> {
     }
 
     /// Wraps `inner`, which was opened with `large`, a pool of [`large_pool`](Self::large_pool); datagrams are handed on in frames of `pool`.
-    pub fn new(inner: P, large: Pool, pool: Pool) -> GsoPort<P> {
+    pub fn new(inner: P, config: GsoConfig, large: Pool, pool: Pool) -> GsoPort<P> {
         let mut port = GsoPort {
             caps: inner.caps().clone(),
+            config,
             inner,
             pool,
             large,
             outgoing: Burst::new(),
-            beyond: VecDeque::with_capacity(barewire_frame::BURST_MAX),
+            beyond: VecDeque::with_capacity(BURST_MAX),
             incoming: Burst::new(),
             cutting: None,
             last_now: Instant::ZERO,
@@ -208,12 +238,12 @@ impl<P: Port> GsoPort<P> {
         Ok(())
     }
 
-    /// Hands on pieces of the frame that is being cut, as many as there is room for.
-    fn cut(&mut self, burst: &mut Burst) {
+    /// Hands on pieces of the frame that is being cut, until `burst` holds `most` frames.
+    fn cut(&mut self, burst: &mut Burst, most: usize) {
         let Some(cutting) = &mut self.cutting else { return };
         let Cutting { frame, datagram, size, done } = cutting;
         let headers = datagram.header_len();
-        while burst.room() > 0 && *done < datagram.payload {
+        while burst.len() < most && *done < datagram.payload {
             let len = (*size).min(datagram.payload - *done);
             let from = headers + *done;
             *done += len;
@@ -251,10 +281,11 @@ impl<P: Port> Port for GsoPort<P> {
         self.last_now = now;
         self.flush(now)?;
         let before = burst.len();
+        let most = before + burst.room().min(self.config.pieces);
         let mut asked = false;
         loop {
-            self.cut(burst);
-            if burst.room() == 0 {
+            self.cut(burst, most);
+            if burst.len() == most {
                 break;
             }
             if let Some(frame) = self.incoming.pop() {

@@ -51,7 +51,7 @@ pub use fault_plan::{
     Corruption, Decision, Delivery, FaultPlan, FaultSettings, FaultStats, GilbertElliott, LIMIT_FRAMES_MAX,
     Outage, RATE_BPS_MAX,
 };
-pub use gso::GsoPort;
+pub use gso::{GsoConfig, GsoPort};
 pub use memory::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, SLOT_BYTES_DEFAULT, SLOTS_DEFAULT};
 pub use open::{OtherSchemes, open};
 pub use pcap::{PcapConfig, PcapPort, Speed};

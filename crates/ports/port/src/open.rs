@@ -1,7 +1,9 @@
 //! From a URI to a port: the wrappers and schemes of this crate, and a door for those of other crates.
 
 use crate::memory::MemoryPort;
-use crate::{Fault, FaultConfig, GsoPort, OpenError, PcapPort, Port, PortUri, Trace, TraceConfig, UnixPort};
+use crate::{
+    Fault, FaultConfig, GsoConfig, GsoPort, OpenError, PcapPort, Port, PortUri, Trace, TraceConfig, UnixPort,
+};
 use barewire_frame::Pool;
 
 /// Opens a port of a scheme that is not of this crate; `None`: it does not know the scheme.
@@ -28,6 +30,7 @@ pub fn open(uri: &PortUri, pool: &Pool, others: &mut OtherSchemes<'_>) -> Result
                         inside.scheme
                     )));
                 }
+                let config = GsoConfig::take(&mut inside)?;
                 let large = GsoPort::<Box<dyn Port>>::large_pool();
                 let large = large.map_err(|e| uri.bad(format!("memory for frames of 64 KiB: {e}")))?;
                 let port = open(&inside.with("gso", 1), &large, others)?;
@@ -41,7 +44,7 @@ pub fn open(uri: &PortUri, pool: &Pool, others: &mut OtherSchemes<'_>) -> Result
                         ),
                     });
                 }
-                Ok(Box::new(GsoPort::new(port, large, pool.clone())))
+                Ok(Box::new(GsoPort::new(port, config, large, pool.clone())))
             }
             "trace" => {
                 let config = TraceConfig::take(&mut inside)?;

@@ -4,7 +4,9 @@ mod support;
 
 use barewire_base::{DropReason, Instant, Prng};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Gso, GsoKind, Pool, PoolConfig};
-use barewire_port::{GsoPort, MemoryConfig, MemoryPort, Port, PortCaps, PortCounters, PortError, PortUri};
+use barewire_port::{
+    GsoConfig, GsoPort, MemoryConfig, MemoryPort, Port, PortCaps, PortCounters, PortError, PortUri,
+};
 use barewire_wire::{checksum, ipv4, ipv6, udp};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -80,10 +82,15 @@ fn roomy(frames: u32) -> Pool {
 }
 
 fn rig(room: usize, frames: u32) -> (GsoPort<Inner>, Wire, Pool) {
-    rig_that_fails(room, frames, None)
+    rig_with(room, frames, BURST_MAX, None)
 }
 
-fn rig_that_fails(room: usize, frames: u32, fails_after: Option<usize>) -> (GsoPort<Inner>, Wire, Pool) {
+fn rig_with(
+    room: usize,
+    frames: u32,
+    pieces: usize,
+    fails_after: Option<usize>,
+) -> (GsoPort<Inner>, Wire, Pool) {
     let pool = roomy(frames);
     let large = GsoPort::<Inner>::large_pool().unwrap();
     let wire = Wire::default();
@@ -96,7 +103,8 @@ fn rig_that_fails(room: usize, frames: u32, fails_after: Option<usize>) -> (GsoP
         room,
         fails_after,
     };
-    (GsoPort::new(inner, large, pool.clone()), wire, pool)
+    let config = GsoConfig { pieces };
+    (GsoPort::new(inner, config, large, pool.clone()), wire, pool)
 }
 
 /// What distinguishes a datagram of these tests.
@@ -216,9 +224,9 @@ fn conforms_over_memory() {
             (GsoPort::<MemoryPort>::large_pool().unwrap(), GsoPort::<MemoryPort>::large_pool().unwrap());
         let (a, b) = MemoryPort::pair(MemoryConfig::default(), a_large.clone(), b_large.clone()).unwrap();
         barewire_port::conformance::ConformancePair::on_a_wire(
-            GsoPort::new(a, a_large, a_pool.clone()),
+            GsoPort::new(a, GsoConfig::default(), a_large, a_pool.clone()),
             a_pool,
-            GsoPort::new(b, b_large, b_pool.clone()),
+            GsoPort::new(b, GsoConfig { pieces: 5 }, b_large, b_pool.clone()),
             b_pool,
         )
     });
@@ -303,7 +311,9 @@ fn whatever_is_sent_arrives_once_and_in_order() {
     eprintln!("seeds 0 to 199");
     for seed in 0..200 {
         let mut random = Prng::new(seed);
-        let (mut port, wire, pool) = rig(1 + random.below(BURST_MAX as u64) as usize, 512);
+        let some = |random: &mut Prng| 1 + random.below(BURST_MAX as u64) as usize;
+        let (room, pieces) = (some(&mut random), some(&mut random));
+        let (mut port, wire, pool) = rig_with(room, 512, pieces, None);
         let mut sent = Vec::new();
         for _ in 0..4 {
             let count = 1 + random.below(BURST_MAX as u64);
@@ -385,7 +395,7 @@ fn an_empty_pool_costs_pieces_and_nothing_else() {
 
 #[test]
 fn a_link_that_goes_away_takes_what_was_under_way() {
-    let (mut port, wire, pool) = rig_that_fails(BURST_MAX, 64, Some(1));
+    let (mut port, wire, pool) = rig_with(BURST_MAX, 64, BURST_MAX, Some(1));
     let mut burst = Burst::new();
     for number in 0..24 {
         let shape = Shape { port: number as u16 / 8, ..PLAIN };
@@ -403,8 +413,11 @@ fn a_link_that_goes_away_takes_what_was_under_way() {
 #[test]
 fn it_stands_before_packet_ports_only() {
     let pool = pool(64);
-    for (uri, hint) in [("gso+mem:x", "on `packet:` ports only"), ("gsp+packet:eth0", "did you mean `gso`?")]
-    {
+    for (uri, hint) in [
+        ("gso+mem:x", "on `packet:` ports only"),
+        ("gsp+packet:eth0", "did you mean `gso`?"),
+        ("gso+packet:lo?pieces=33", "from 1 to 32"),
+    ] {
         let opened =
             uri.parse::<PortUri>().and_then(|uri| barewire_port::open(&uri, &pool, &mut |_, _| None));
         let Err(why) = opened else { panic!("{uri} was opened") };
