@@ -6,7 +6,7 @@ mod common;
 use barewire_base::{DropReason, Instant, Prng};
 use barewire_frame::{Burst, ChecksumState, Gso, GsoKind, Pool, PoolConfig};
 use barewire_packet::{PacketConfig, PacketPort};
-use barewire_port::{OpenError, Port};
+use barewire_port::{GsoConfig, GsoPort, OpenError, Port};
 use common::{ENDS, Host, PATIENCE, SIDES, eventually, now, offloads, with_switch};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -230,6 +230,81 @@ fn udp_passes_whole_and_arrives_in_pieces() {
         assert_eq!((sizes.len(), sizes[39], sizes[40]), (41, 1000, 500));
         assert_eq!((forward.larger_than_mtu, forward.unmarked), (1, 0));
         assert_eq!(hosts[1].run(checksum_errors), 0);
+    });
+}
+
+/// UDP from 10.9.0.9:5000 to 10.9.0.1:6000, without a checksum.
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let (udp, ip) = (8 + payload.len() as u16, 28 + payload.len() as u16);
+    let mut out = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0, 0x45, 0];
+    out.extend_from_slice(&ip.to_be_bytes());
+    out.extend_from_slice(&[0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 9, 10, 9, 0, 1]);
+    let check = barewire_wire::checksum::checksum(&out[14..34]);
+    out[24..26].copy_from_slice(&check.to_be_bytes());
+    out.extend_from_slice(&[0x13, 0x88, 0x17, 0x70]);
+    out.extend_from_slice(&udp.to_be_bytes());
+    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(payload);
+    out
+}
+
+#[test]
+fn joined_datagrams_reach_a_kernel_one_by_one_and_its_own_are_cut() {
+    with_switch("joined", |hosts| {
+        hosts[0].run(|| {
+            common::ip(&["link", "set", ENDS[0], "address", "02:00:00:00:00:01"]);
+            common::ip(&["neigh", "add", "10.9.0.9", "lladdr", "02:00:00:00:00:09", "dev", ENDS[0]]);
+        });
+        let small = Pool::new(PoolConfig { frames: 128, ..PoolConfig::default() }).unwrap();
+        let large = GsoPort::<PacketPort>::large_pool().unwrap();
+        let inner = PacketPort::open(PacketConfig::with_gso(SIDES[0]), large.clone()).unwrap();
+        let mut port = GsoPort::new(inner, GsoConfig::default(), large, small.clone());
+        // Whole as far as the socket, and then cut before the wire.
+        for cut in [false, true] {
+            if cut && !offloads(SIDES[0], &["tx", "off", "sg", "off", "tso", "off", "gso", "off"]) {
+                return;
+            }
+            let receiver = hosts[0].run(|| UdpSocket::bind("10.9.0.1:6000").unwrap());
+            let mut burst = Burst::new();
+            for number in 0..32 {
+                let bytes = datagram(&pattern()[number * 900..][..900]);
+                burst.push(small.alloc_from(&bytes).unwrap()).unwrap();
+            }
+            let calls = port.counters().syscalls.get();
+            assert_eq!(port.tx_burst(now(), &mut burst).unwrap(), 32);
+            assert_eq!(port.counters().syscalls.get() - calls, 1);
+            let socket = hosts[0].run(move || {
+                receiver.set_read_timeout(Some(PATIENCE)).unwrap();
+                let (expected, mut buffer) = (pattern(), [0; 2048]);
+                for number in 0..32 {
+                    let (n, from) = receiver.recv_from(&mut buffer).unwrap();
+                    assert_eq!(from.to_string(), "10.9.0.9:5000");
+                    assert!(buffer[..n] == expected[number * 900..][..900], "datagram {number}, cut {cut}");
+                }
+                receiver
+            });
+            hosts[0].run(move || {
+                udp_pieces(&socket, 1000);
+                socket.send_to(&pattern()[..40_500], "10.9.0.9:5000").unwrap();
+            });
+            let (mut got, mut sizes, expected) = (0, Vec::new(), pattern());
+            eventually("all pieces", || {
+                port.rx_burst(now(), &mut burst).unwrap();
+                while let Some(frame) = burst.pop() {
+                    if frame.data()[12..14] == [8, 0] {
+                        let payload = &frame.data()[42..];
+                        assert!(payload == &expected[got..got + payload.len()], "piece {}", sizes.len());
+                        got += payload.len();
+                        sizes.push(payload.len());
+                    }
+                }
+                got == 40_500
+            });
+            assert_eq!((sizes.len(), sizes[40]), (41, 500));
+            assert_eq!(hosts[0].run(checksum_errors), 0);
+        }
+        drop(port);
+        assert_eq!(small.available(), 128);
     });
 }
 

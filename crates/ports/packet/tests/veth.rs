@@ -6,7 +6,7 @@ use barewire_base::{DropReason, Duration};
 use barewire_frame::{Burst, ChecksumState, ClockDomain, Frame, Pool, PoolConfig, StampSource};
 use barewire_packet::{Fanout, FanoutMode, LinkWatch, PacketConfig, PacketPort, StampBy};
 use barewire_port::conformance::{ConformancePair, run_all};
-use barewire_port::{OpenError, Port, PortError};
+use barewire_port::{GsoConfig, GsoPort, OpenError, Port, PortError};
 use common::{FAR, NEAR, arp_request, clock_ns, eventually, ip, now, with_veth};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
@@ -110,6 +110,27 @@ fn conformance_with_short_rings_through_the_qdisc() {
         c.qdisc_bypass = false;
         c.promiscuous = true;
         (c.rx_ring, c.tx_ring) = (64, 4);
+    });
+}
+
+/// Joined datagrams and others over one link; frames of the suite are no datagrams, so each goes as it is.
+#[test]
+fn conformance_with_datagrams_joined() {
+    with_veth("conformance_gso", 1, || {
+        run_all("conformance_gso", &mut || {
+            let (a_pool, b_pool) = (pool(512), pool(512));
+            let joining = |interface: &str, pool: &Pool| {
+                let large = GsoPort::<PacketPort>::large_pool().unwrap();
+                GsoPort::new(
+                    open(PacketConfig::with_gso(interface), &large),
+                    GsoConfig::default(),
+                    large,
+                    pool.clone(),
+                )
+            };
+            let (a, b) = (joining(NEAR, &a_pool), joining(FAR, &b_pool));
+            ConformancePair::on_a_wire(a, a_pool, b, b_pool)
+        });
     });
 }
 

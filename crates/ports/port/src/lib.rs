@@ -1,6 +1,6 @@
 //! Ports: where frames enter and leave. Burst in, burst out, never blocking, never allocating.
 //!
-//! [`Port`] is the trait; `memory`, `pcap`, `unix` are ports of this crate, `fault` and `trace` wrap another port; the
+//! [`Port`] is the trait; `memory`, `pcap`, `unix` are ports of this crate, `fault`, `gso` and `trace` wrap another port; the
 //! AF_PACKET and AF_XDP ports have crates of their own. [`PortUri`] is how a user names any of them, [`open()`] makes a port
 //! of it, and `conformance` is the suite that every port passes.
 //!
@@ -32,6 +32,7 @@ pub mod conformance;
 mod error;
 mod fault;
 mod fault_plan;
+mod gso;
 mod memory;
 mod memory_file;
 mod open;
@@ -50,6 +51,7 @@ pub use fault_plan::{
     Corruption, Decision, Delivery, FaultPlan, FaultSettings, FaultStats, GilbertElliott, LIMIT_FRAMES_MAX,
     Outage, RATE_BPS_MAX,
 };
+pub use gso::{GsoConfig, GsoPort};
 pub use memory::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, SLOT_BYTES_DEFAULT, SLOTS_DEFAULT};
 pub use open::{OtherSchemes, open};
 pub use pcap::{PcapConfig, PcapPort, Speed};

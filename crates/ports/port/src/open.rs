@@ -1,7 +1,9 @@
 //! From a URI to a port: the wrappers and schemes of this crate, and a door for those of other crates.
 
 use crate::memory::MemoryPort;
-use crate::{Fault, FaultConfig, OpenError, PcapPort, Port, PortUri, Trace, TraceConfig, UnixPort};
+use crate::{
+    Fault, FaultConfig, GsoConfig, GsoPort, OpenError, PcapPort, Port, PortUri, Trace, TraceConfig, UnixPort,
+};
 use barewire_frame::Pool;
 
 /// Opens a port of a scheme that is not of this crate; `None`: it does not know the scheme.
@@ -20,6 +22,29 @@ pub fn open(uri: &PortUri, pool: &Pool, others: &mut OtherSchemes<'_>) -> Result
                 let config = FaultConfig::take(&mut inside)?;
                 let port = open(&inside, pool, others)?;
                 Ok(Box::new(Fault::new(port, &config).map_err(|why| uri.bad(why))?))
+            }
+            "gso" => {
+                if inside.scheme != "packet" {
+                    return Err(uri.bad(format!(
+                        "`gso` joins datagrams on `packet:` ports only; `{}:` ports exchange each by itself",
+                        inside.scheme
+                    )));
+                }
+                let config = GsoConfig::take(&mut inside)?;
+                let large = GsoPort::<Box<dyn Port>>::large_pool();
+                let large = large.map_err(|e| uri.bad(format!("memory for frames of 64 KiB: {e}")))?;
+                let port = open(&inside.with("gso", 1), &large, others)?;
+                let most = GsoPort::<Box<dyn Port>>::chunk_wanted(port.caps());
+                if most > pool.frame_max() {
+                    return Err(OpenError::Unsupported {
+                        uri: uri.text().to_owned(),
+                        what: format!(
+                            "frames of {most} bytes with chunks that hold {}; hint: use a pool with a larger chunk_len, or lower the MTU",
+                            pool.frame_max()
+                        ),
+                    });
+                }
+                Ok(Box::new(GsoPort::new(port, config, large, pool.clone())))
             }
             "trace" => {
                 let config = TraceConfig::take(&mut inside)?;

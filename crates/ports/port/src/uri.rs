@@ -13,7 +13,7 @@ use std::str::FromStr;
 /// The schemes that a URI may name, with the words that a message shows for each.
 pub const SCHEMES: &[&str] = &["dpdk", "mem", "packet", "pcap", "unix", "xdp"];
 /// The wrappers that may stand in front of a scheme.
-pub const WRAPPERS: &[&str] = &["fault", "trace"];
+pub const WRAPPERS: &[&str] = &["fault", "gso", "trace"];
 
 /// One wrapper in front of the scheme, the outermost first.
 #[derive(Clone, Debug, PartialEq, Eq)]

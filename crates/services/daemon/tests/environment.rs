@@ -172,6 +172,11 @@ fn packet_without_rings() {
 }
 
 #[test]
+fn packet_with_datagrams_joined() {
+    torment(Kind { name: "gso+packet", scheme: "gso+packet", ..PACKET });
+}
+
+#[test]
 fn packet_with_engines() {
     torment(Kind { name: "packet with 3 engines", engines: 3, ..PACKET });
 }

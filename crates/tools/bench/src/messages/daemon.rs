@@ -1,6 +1,7 @@
 //! barewire through its daemons: client, its daemon, the server's daemon, server. The daemons are processes of their own, as
 //! they are in use; client and server are threads of this one.
 
+use super::plan::ends_of;
 use crate::awake::{Settled, Switches, settle};
 use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
@@ -132,7 +133,7 @@ impl DaemonCell {
 
     fn uri(&self, side: usize, run: u64) -> String {
         let (target, mut options) = match &self.hosts {
-            Some(hosts) => (target_on(&self.scheme, &[&hosts.eth_a, &hosts.eth_b][side].name), Vec::new()),
+            Some(hosts) => (target_on(&self.scheme, &ends_of(hosts, &self.scheme)[side].name), Vec::new()),
             None => (format!("bench-{}-{run}", std::process::id()), vec!["shared=1"]),
         };
         if !self.options.is_empty() {
@@ -146,7 +147,7 @@ impl DaemonCell {
         let workload = &self.info.workload;
         let run = next_run();
         let folder = Folder::create(run)?;
-        let ips = self.hosts.as_ref().map_or(MEM_IPS, |h| [h.eth_a.v4, h.eth_b.v4]);
+        let ips = self.hosts.as_ref().map_or(MEM_IPS, |h| ends_of(h, &self.scheme).map(|end| end.v4));
         let core = |side: usize| self.cores.map(|c| [c.0, c.1][side]);
         let mut daemons = Vec::new();
         for side in 0..2 {

@@ -1,5 +1,6 @@
 //! barewire without a daemon: an engine in the client's own thread and one in the server's.
 
+use super::plan::ends_of;
 use crate::awake::{Settled, settle};
 use crate::cpu::{CpuMeter, End};
 use crate::error::BenchError;
@@ -353,7 +354,7 @@ impl EmbeddedCell {
                     let target = target_on(scheme, interface);
                     Side::Uri(format!("{scheme}:{target}{question}{options}"))
                 };
-                let ends = [&hosts.eth_a, &hosts.eth_b];
+                let ends = ends_of(hosts, scheme);
                 let namespaces = [&hosts.ns_a, &hosts.ns_b];
                 (Some(namespaces), ends.map(|end| uri(&end.name)), ends.map(|end| end.v4))
             }

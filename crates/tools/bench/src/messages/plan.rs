@@ -13,7 +13,7 @@ use crate::messages::run::Cell;
 use crate::messages::run::planned_run;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
-use barewire_lab::{LabError, LinkConfig, TwoHosts, TwoHostsConfig};
+use barewire_lab::{Interface, LabError, LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_measure::{SocketRing, allowed_cores};
 use barewire_port::{WRAPPERS, suggest};
 use std::fmt::{self, Display};
@@ -312,6 +312,16 @@ impl Place {
     /// Nothing but this process: memory and loopback.
     pub fn nothing() -> Place {
         Place { hosts: None, no_hosts: None }
+    }
+}
+
+/// The ends of the link that ports of `scheme`, wrappers before it, stand on: of the twin, which has the kernel's offloads, for frames that
+/// the link is to leave whole, as the kernel's own are there.
+pub(crate) fn ends_of<'a>(hosts: &'a TwoHosts, scheme: &str) -> [&'a Interface; 2] {
+    let leaves_whole = scheme.split('+').any(|wrapper| wrapper == "gso");
+    match &hosts.twin {
+        Some((a, b)) if leaves_whole => [a, b],
+        _ => [&hosts.eth_a, &hosts.eth_b],
     }
 }
 
