@@ -12,7 +12,7 @@ use super::ops::{and, not};
 use super::{BlockInstance, Lower, Mode, Object, Result, Val, refuse};
 
 /// What a control of calls makes.
-enum Calls {
+pub(crate) enum Calls {
     Sums { verify: bool },
     Emits(Vec<HeaderId>),
 }
@@ -31,19 +31,42 @@ impl<'a> Lower<'a> {
     ) -> Result<(Vec<HeaderId>, Vec<Stmt>)> {
         let decl = self.t.blocks[instance.block.index()].decl;
         let DeclKind::Control(control) = &decl.kind else { return refuse(decl.span, "this is no control") };
-        let plain = |stmt: &ast::Stmt| match &stmt.kind {
-            StmtKind::Empty => true,
-            StmtKind::Call(expr) => matches!(&expr.kind, ExprKind::Call(call)
-                if self.t.calls.get(&expr.id).is_some_and(|info| matches!(info.callee, Callee::Method(_)))
-                    && call.args.iter().all(|arg| !self.acts(&arg.value))),
-            _ => false,
-        };
-        let variables = control.locals.iter().any(|decl| matches!(decl.kind, DeclKind::Variable(_)));
-        if !variables && control.apply.stmts.iter().all(plain) {
+        if self.is_of_emits(control) {
             let list = self.emits(instance, args.map(|(val, _)| val).to_vec())?;
             return Ok((list, Vec::new()));
         }
         self.deparser_with_stmts(instance, args.to_vec())
+    }
+
+    /// Whether a statement does nothing but emit headers as they are: by calls of `emit`, or of controls of such calls.
+    pub(crate) fn only_emits(&self, stmt: &ast::Stmt) -> bool {
+        let StmtKind::Call(expr) = &stmt.kind else { return matches!(stmt.kind, StmtKind::Empty) };
+        let ExprKind::Call(call) = &expr.kind else { return false };
+        let Some(info) = self.t.calls.get(&expr.id) else { return false };
+        let does = match info.callee {
+            Callee::Method(id) => &*self.t.functions[id.index()].name == "emit",
+            Callee::ApplyBlock(id) => {
+                matches!(&self.t.blocks[id.index()].decl.kind, DeclKind::Control(control) if self.is_of_emits(control))
+            }
+            _ => false,
+        };
+        does && call.args.iter().all(|arg| !self.acts(&arg.value))
+    }
+
+    /// Whether a control has no variables and such statements only.
+    fn is_of_emits(&self, control: &ast::Control) -> bool {
+        let variable = |decl: &ast::Decl| matches!(decl.kind, DeclKind::Variable(_));
+        !control.locals.iter().any(variable) && control.apply.stmts.iter().all(|stmt| self.only_emits(stmt))
+    }
+
+    /// What a statement that only emits appends to `list`.
+    pub(crate) fn emit_as_is(&mut self, stmt: &'a ast::Stmt, list: &mut Vec<HeaderId>) -> Result<()> {
+        let mut calls = Calls::Emits(std::mem::take(list));
+        self.call_only(stmt, &Expr::Bool(true), &mut calls)?;
+        if let Calls::Emits(emitted) = calls {
+            *list = emitted;
+        }
+        Ok(())
     }
 
     /// Copies what is emitted at this place to headers of its own.
@@ -178,7 +201,7 @@ impl<'a> Lower<'a> {
                         self.emitted_headers(&val, ty, span, list)
                     }
                     // A control of such calls may be made of others.
-                    (Callee::ApplyBlock(block), Calls::Sums { .. }) => {
+                    (Callee::ApplyBlock(block), _) => {
                         let ExprKind::Member(base, _) = &call.callee.kind else { return refuse(span, text) };
                         let Val::Object(Object::Block(instance)) = self.value(base)?.0 else {
                             return refuse(span, text);

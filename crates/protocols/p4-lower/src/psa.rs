@@ -7,8 +7,7 @@ use barewire_p4::ir::{
     Parser, Stmt,
 };
 use barewire_p4_source::Span;
-use barewire_p4_source::ast::{self, ExprKind, StmtKind};
-use barewire_p4_source::types::Callee;
+use barewire_p4_source::ast::{self, StmtKind};
 use barewire_p4_source::types::ty::TypeId;
 use num_bigint::BigUint;
 
@@ -173,26 +172,12 @@ impl<'a> Lower<'a> {
     /// The statements of a deparser. What it emits at its end is emitted as it then is; in front of other statements,
     /// and wherever something may leave before, as copies.
     pub(crate) fn deparser_block(&mut self, stmts: &'a [ast::Stmt]) -> Result<()> {
-        let emits = |stmt: &ast::Stmt| match &stmt.kind {
-            StmtKind::Empty => true,
-            StmtKind::Call(expr) => {
-                let ExprKind::Call(call) = &expr.kind else { return false };
-                let Some(info) = self.t.calls.get(&expr.id) else { return false };
-                matches!(info.callee, Callee::Method(id) if &*self.t.functions[id.index()].name == "emit")
-                    && call.args.iter().all(|arg| !self.acts(&arg.value))
-            }
-            _ => false,
-        };
-        let tail = stmts.iter().rev().take_while(|stmt| emits(stmt)).count();
+        let tail = stmts.iter().rev().take_while(|stmt| self.only_emits(stmt)).count();
         let split = if stmts.iter().any(leaves) { stmts.len() } else { stmts.len() - tail };
         self.block(&stmts[..split])?;
         for stmt in &stmts[split..] {
-            let StmtKind::Call(expr) = &stmt.kind else { continue };
-            let ExprKind::Call(call) = &expr.kind else { continue };
-            let Some(arg) = call.args.first() else { continue };
-            let (val, ty) = self.value(&arg.value)?;
             let mut list = Vec::new();
-            self.emitted_headers(&val, ty, stmt.span, &mut list)?;
+            self.emit_as_is(stmt, &mut list)?;
             self.emitted.append(&mut list);
         }
         Ok(())

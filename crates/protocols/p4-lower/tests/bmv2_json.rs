@@ -152,3 +152,80 @@ fn varbits_that_are_compared_have_one_type() {
         |name: &str| &headers.iter().find(|h| h["name"] == name).expect("the header is there")["header_type"];
     assert_eq!(ty(compared[0]), ty(compared[1]));
 }
+
+/// A program of PSA whose ingress does this, and whose deparsers, one control applied by both, do that.
+fn psa(ingress: &str, deparser: &str) -> Result<Value, String> {
+    let text = format!(
+        "#include <core.p4>\n#include <psa.p4>\n\
+         header h_t {{ bit<8> a; bit<8> b; }}\nstruct headers {{ h_t h; h_t i; }}\nstruct empty {{ }}\n\
+         parser IP(packet_in p, out headers hdr, inout empty m, in psa_ingress_parser_input_metadata_t s,\n\
+             in empty r, in empty c) {{ state start {{ p.extract(hdr.h); p.extract(hdr.i); transition accept; }} }}\n\
+         control I(inout headers hdr, inout empty m, in psa_ingress_input_metadata_t s,\n\
+             inout psa_ingress_output_metadata_t o) {{ {ingress} }}\n\
+         control D(packet_out p, inout headers hdr) {{ {deparser} }}\n\
+         control ID(packet_out p, out empty a, out empty b, out empty c, inout headers hdr, in empty m,\n\
+             in psa_ingress_output_metadata_t o) {{ D() d; apply {{ d.apply(p, hdr); }} }}\n\
+         parser EP(packet_in p, out headers hdr, inout empty m, in psa_egress_parser_input_metadata_t s,\n\
+             in empty n, in empty i, in empty e) {{ state start {{ p.extract(hdr.h); transition accept; }} }}\n\
+         control E(inout headers hdr, inout empty m, in psa_egress_input_metadata_t s,\n\
+             inout psa_egress_output_metadata_t o) {{ apply {{ }} }}\n\
+         control ED(packet_out p, out empty a, out empty b, inout headers hdr, in empty m,\n\
+             in psa_egress_output_metadata_t o, in psa_egress_deparser_input_metadata_t e) {{ D() d; apply {{ d.apply(p, hdr); }} }}\n\
+         IngressPipeline(IP(), I(), ID()) ip;\nEgressPipeline(EP(), E(), ED()) ep;\n\
+         PSA_Switch(ip, PacketReplicationEngine(), ep, BufferingQueueingEngine()) main;\n"
+    );
+    let read = from_source(&MemoryFiles::one("a.p4", &text), &Options::default(), "a.p4");
+    let program = read.made.flatten().unwrap_or_else(|| panic!("it is lowered:\n{text}"));
+    let json = export(&program).map_err(|e| e.to_string())?;
+    assert!(import(&json).is_ok(), "it is read again");
+    Ok(serde_json::from_str(&json).expect("it is JSON"))
+}
+
+const EMITS: &str = "apply { p.emit(hdr.h); p.emit(hdr.i); }";
+
+/// `psa_switch` has primitives for counters and meters that are externs only.
+#[test]
+fn counters_and_meters_of_psa_are_externs() {
+    let ingress = "Counter<bit<32>, bit<8>>(64, PSA_CounterType_t.BYTES) count; Meter<bit<8>>(32, PSA_MeterType_t.BYTES) rate;\n\
+                   apply { count.count(hdr.h.a); if (rate.execute(hdr.h.b) == PSA_MeterColor_t.RED) { ingress_drop(o); } }";
+    let json = psa(ingress, EMITS).unwrap();
+    let externs: Vec<_> = json["extern_instances"].as_array().unwrap().iter().collect();
+    let of = |kind: &str| externs.iter().find(|e| e["type"] == kind).unwrap_or_else(|| panic!("{externs:?}"));
+    let attribute = |kind: &str, name: &str| {
+        let list = of(kind)["attribute_values"].as_array().unwrap();
+        list.iter().find(|a| a["name"] == name).map(|a| a["value"].clone()).unwrap()
+    };
+    assert_eq!(
+        (attribute("Counter", "n_counters"), attribute("Meter", "n_meters")),
+        ("0x40".into(), "0x20".into())
+    );
+    assert_eq!(attribute("Meter", "type"), "bytes");
+    assert!(json["meter_arrays"].as_array().unwrap().is_empty());
+    // Commands find it there.
+    assert_eq!(json["counter_arrays"][0]["name"], of("Counter")["name"]);
+    let all = objects(&json["actions"]);
+    for (op, kind) in [("_Counter_count", "Counter"), ("_Meter_execute", "Meter")] {
+        let call = all.iter().find(|o| o["op"] == op).unwrap_or_else(|| panic!("no {op}: {json}"));
+        assert_eq!(
+            (&call["parameters"][0]["type"], &call["parameters"][0]["value"]),
+            (&"extern".into(), &of(kind)["name"])
+        );
+    }
+}
+
+/// bmv2 makes room for the headers of a deparser before it does what the deparser says, and writes beyond it if they are longer then.
+#[test]
+fn what_a_deparser_emits_is_settled_before() {
+    let json = psa("apply { send_to_port(o, (PortId_t) 1); }", EMITS).unwrap();
+    for deparser in json["deparsers"].as_array().unwrap() {
+        assert_eq!(
+            deparser["primitives"],
+            Value::Array(Vec::new()),
+            "a control that both apply emits the headers themselves"
+        );
+        assert_eq!(deparser["order"], serde_json::json!(["h", "i"]));
+    }
+    let changes = psa("apply { }", "apply { p.emit(hdr.h); hdr.i.setInvalid(); p.emit(hdr.i); }");
+    let why = changes.expect_err("its length would change");
+    assert!(why.contains("bmv2 makes room for them before"), "{why}");
+}

@@ -4,8 +4,9 @@ use super::expr::Ahead;
 use super::{Export, Result, hex};
 use crate::import::OPTIONAL_KEY;
 use crate::ir::{
-    ActionCall, Expr, HeaderRef, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Parser, ParserOp,
-    ParserState, Pipeline, StateId, Stmt, Table, TableActions, TableKind, TransitionMatch, UnaryOp,
+    ActionCall, Expr, HeaderId, HeaderRef, KeyField, KeySource, MatchKind, NextNode, Node, NodeId, Parser,
+    ParserOp, ParserState, Pipeline, StateId, Stmt, Table, TableActions, TableKind, TransitionMatch, UnaryOp,
+    UnionRef,
 };
 use crate::key::MatchParam;
 use num_bigint::BigUint;
@@ -184,10 +185,39 @@ impl Export<'_> {
         for (id, deparser) in self.program.deparsers.iter().enumerate() {
             self.at("deparser", &deparser.name);
             let order: Vec<&str> = deparser.order.iter().map(|id| self.header_name(*id)).collect();
+            if deparser.stmts.iter().any(|stmt| self.resizes(stmt, &deparser.order)) {
+                // It would write beyond that room.
+                return self.refuse(
+                    "the deparser changes how long the headers are that it emits: bmv2 makes room for them before",
+                );
+            }
             let primitives = self.body(&deparser.stmts)?;
             out.push(object! { "name": &*deparser.name, "id": id, "order": order, "primitives": primitives });
         }
         Ok(out)
+    }
+
+    /// Whether a statement may change how many bytes the headers of `order` have together.
+    fn resizes(&self, stmt: &Stmt, order: &[HeaderId]) -> bool {
+        let (stacks, unions) = (&self.program.stacks, &self.program.unions);
+        let among = |headers: &[HeaderId]| headers.iter().any(|id| order.contains(id));
+        match stmt {
+            Stmt::CopyHeader { dst, .. } | Stmt::SetValid(dst) | Stmt::SetInvalid(dst) => match dst {
+                HeaderRef::Header(id) => among(&[*id]),
+                HeaderRef::StackElement(stack, _) => among(&stacks[stack.at()].elements),
+                _ => true,
+            },
+            Stmt::CopyStack { dst: stack, .. } | Stmt::Push { stack, .. } | Stmt::Pop { stack, .. } => {
+                among(&stacks[stack.at()].elements)
+            }
+            Stmt::CopyUnion { dst: UnionRef::Union(id), .. } => among(&unions[id.at()].members),
+            Stmt::AssignVarbit { dst, .. } => dst.fixed().is_none_or(|field| among(&[field.header])),
+            Stmt::CopyUnion { .. }
+            | Stmt::CopyUnionStack { .. }
+            | Stmt::PushUnions { .. }
+            | Stmt::PopUnions { .. } => true,
+            _ => false,
+        }
     }
 
     pub(super) fn pipelines(&mut self) -> Result<Vec<Value>> {

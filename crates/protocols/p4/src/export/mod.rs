@@ -24,8 +24,8 @@ mod stmt;
 
 use crate::hash::crc::NAMED;
 use crate::ir::{
-    CalcInput, CrcParameters, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, HeaderRef, ListItem,
-    MeterUnit, Program, UnaryOp, Width,
+    Arch, CalcInput, CrcParameters, Expr, FieldId, FieldRef, HashAlgorithm, HeaderId, HeaderRef, ListItem,
+    MeterUnit, Program, TableId, UnaryOp, Width,
 };
 use num_bigint::{BigInt, BigUint, Sign};
 use serde_json::{Map, Value, json};
@@ -196,7 +196,7 @@ impl<'p> Export<'p> {
         let learn_lists = self.learn_lists()?;
         let (counters, meters) = (self.counters(), self.meters()?);
         let program = self.program;
-        let mut externs: Vec<Value> = Vec::new();
+        let mut externs = self.arrays_of_psa();
         for unit in &program.checksum_units {
             externs.push(json!({
                 "name": unit, "id": externs.len(), "type": "InternetChecksum", "attribute_values": [],
@@ -502,17 +502,43 @@ impl<'p> Export<'p> {
             .collect()
     }
 
+    /// Whether an array of counters or meters that belongs to no table is an extern, as `psa_switch` has it: its primitives find no other.
+    fn is_extern(&self, direct: Option<TableId>) -> bool {
+        self.program.arch == Arch::Psa && direct.is_none()
+    }
+
+    /// The arrays that are externs.
+    fn arrays_of_psa(&self) -> Vec<Value> {
+        let mut out = Vec::new();
+        let number = |name: &str, value: String| json!({ "name": name, "type": "hexstr", "value": value });
+        for counter in self.program.counters.iter().filter(|counter| self.is_extern(counter.direct)) {
+            // Packets and bytes: what is counted here, whatever is shown of it.
+            let attributes =
+                [number("n_counters", format!("{:#x}", counter.size)), number("type", "0x2".into())];
+            out.push(json!({ "name": counter.name, "id": out.len(), "type": "Counter", "attribute_values": attributes }));
+        }
+        for meter in self.program.meters.iter().filter(|meter| self.is_extern(meter.direct)) {
+            let attributes = [
+                number("is_direct", "0x0".into()),
+                number("n_meters", format!("{:#x}", meter.size)),
+                number("rate_count", format!("{:#x}", meter.rate_count)),
+                json!({ "name": "type", "type": "string", "value": unit_name(meter.unit) }),
+            ];
+            out.push(json!({ "name": meter.name, "id": out.len(), "type": "Meter", "attribute_values": attributes }));
+        }
+        out
+    }
+
     fn meters(&mut self) -> Result<Vec<Value>> {
         let mut out = Vec::new();
         for (id, meter) in self.program.meters.iter().enumerate() {
+            if self.is_extern(meter.direct) {
+                continue;
+            }
             self.at("meter", &meter.name);
-            let unit = match meter.unit {
-                MeterUnit::Packets => "packets",
-                MeterUnit::Bytes => "bytes",
-            };
             let mut object = json!({
                 "name": meter.name, "id": id, "is_direct": false, "size": meter.size, "rate_count": meter.rate_count,
-                "type": unit,
+                "type": unit_name(meter.unit),
             });
             if let (Some(table), Some(object)) = (meter.direct, object.as_object_mut()) {
                 let result = match &meter.result {
@@ -526,6 +552,13 @@ impl<'p> Export<'p> {
             out.push(object);
         }
         Ok(out)
+    }
+}
+
+fn unit_name(unit: MeterUnit) -> &'static str {
+    match unit {
+        MeterUnit::Packets => "packets",
+        MeterUnit::Bytes => "bytes",
     }
 }
 

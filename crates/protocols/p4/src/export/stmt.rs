@@ -173,18 +173,27 @@ impl Export<'_> {
                 primitive("log_msg", vec![format, object! { "type": "parameters_vector", "value": list }])
             }
             Stmt::Count { counter, index } => {
-                let counter = self.program.counters[counter.at()].name.clone();
-                let array = json!({ "type": "counter_array", "value": counter });
-                primitive("count", vec![array, self.param(index, ahead)?])
+                let counter = &self.program.counters[counter.at()];
+                let (op, kind) = match self.is_extern(counter.direct) {
+                    true => ("_Counter_count", "extern"),
+                    false => ("count", "counter_array"),
+                };
+                let array = json!({ "type": kind, "value": counter.name });
+                primitive(op, vec![array, self.param(index, ahead)?])
             }
             Stmt::Meter { meter, index, precolor, dst } => {
                 if precolor.is_some() {
                     return self.refuse("a meter that is given a colour");
                 }
                 let Some(dst) = dst else { return self.refuse("a meter whose colour goes nowhere") };
-                let array = json!({ "type": "meter_array", "value": self.program.meters[meter.at()].name });
+                let meter = &self.program.meters[meter.at()];
+                let (op, kind) = match self.is_extern(meter.direct) {
+                    true => ("_Meter_execute", "extern"),
+                    false => ("execute_meter", "meter_array"),
+                };
+                let array = json!({ "type": kind, "value": meter.name });
                 let index = self.param(index, ahead.as_deref_mut())?;
-                primitive("execute_meter", vec![array, index, self.place(dst, ahead)?])
+                primitive(op, vec![array, index, self.place(dst, ahead)?])
             }
             Stmt::RegisterRead { dst, register, index } => {
                 let dst = self.place(dst, ahead.as_deref_mut())?;
