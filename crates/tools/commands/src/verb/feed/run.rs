@@ -194,8 +194,10 @@ pub fn record(args: &RecordArgs, console: &Console) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-/// Receives until the time is over or a signal comes. `run` is [`FeedHandler::run`], compiled where packets are not to pay for the size of
-/// this program.
+/// [`FeedHandler::run`], compiled where packets are not to pay for the size of this program.
+type Run<C> = fn(FeedHandler<C>, EngineConfig, &StopFlag) -> Result<FeedHandler<C>, EngineError>;
+
+/// Receives until the time is over or a signal comes.
 #[expect(clippy::too_many_arguments, reason = "what one reception needs")]
 fn received<C: Consumer + 'static>(
     plan: Plan,
@@ -204,7 +206,7 @@ fn received<C: Consumer + 'static>(
     counters: Option<&str>,
     metrics: Endpoint,
     console: &Console,
-    run: fn(FeedHandler<C>, EngineConfig, &StopFlag) -> Result<FeedHandler<C>, EngineError>,
+    run: Run<C>,
     build: impl FnOnce(FeedHandlerBuilder) -> Result<FeedHandler<C>, SourceError>,
 ) -> anyhow::Result<FeedHandler<C>> {
     signals::catch()?;
