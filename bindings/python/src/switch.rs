@@ -1,7 +1,7 @@
 //! `barewire._native.Switch`: a P4 switch in process, without threads, interfaces or a daemon.
 
 use barewire_p4::ir::{Program, TableActions, TableId};
-use barewire_p4::stf::{ActionText, KeyValue, Number, resolve};
+use barewire_p4_formats::stf::{ActionText, KeyValue, Number, resolve};
 use barewire_p4_source::{MacroOption, Options};
 use barewire_p4_state::TableAction;
 use barewire_switch::control::{ActionCall, MirrorSession};
@@ -28,7 +28,7 @@ fn load(path: &str, include: Vec<String>, define: Vec<String>) -> PyResult<Progr
         let made = source::load(&source::Files, &Options { include, macros }, path).map_err(refused)?;
         return Ok(made.program);
     }
-    barewire_p4::import::import(&std::fs::read_to_string(path)?).map_err(refused)
+    barewire_p4_formats::import::import(&std::fs::read_to_string(path)?).map_err(refused)
 }
 
 /// A part of a key: how, and one or two numbers in decimal digits.

@@ -1,9 +1,9 @@
 //! P4: program files, packet tests, and random programs and packets through both engines.
 
 use barewire_base::Prng;
-use barewire_p4::import::import;
 use barewire_p4::ir::Program;
-use barewire_p4::stf;
+use barewire_p4_formats::import::import;
+use barewire_p4_formats::stf;
 use barewire_p4_jit::Options;
 use barewire_p4_jit::differential::{Pair, packets, programs};
 use std::hint::black_box;

@@ -2,11 +2,11 @@
 //! language alone, beside the JSON that is written of it, and beside machine code.
 
 use barewire_p4::engine::Engine;
-use barewire_p4::export::export;
-use barewire_p4::import::import;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::Program;
 use barewire_p4::phv::slot;
+use barewire_p4_formats::export::export;
+use barewire_p4_formats::import::import;
 use barewire_p4_source::resolve::MemoryFiles;
 use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
 use barewire_p4_state::ProgramState;

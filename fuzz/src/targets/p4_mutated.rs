@@ -3,9 +3,9 @@
 //! written as JSON and read again, and run.
 
 use super::p4_lower::left_with;
-use barewire_p4::export::export;
-use barewire_p4::import::import;
 use barewire_p4::interp::Interpreter;
+use barewire_p4_formats::export::export;
+use barewire_p4_formats::import::import;
 use barewire_p4_source::resolve::MemoryFiles;
 use barewire_p4_source::{Diagnostics, Options, SourceMap, parse, types};
 use std::ops::Range;

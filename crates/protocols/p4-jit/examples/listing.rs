@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p barewire-p4-jit --example listing -- PROGRAM.json [FUNCTION]`
 
-use barewire_p4::import::import;
+use barewire_p4_formats::import::import;
 use barewire_p4_jit::{Options, compile_with};
 use std::error::Error;
 use std::sync::Arc;

@@ -7,10 +7,10 @@
 #![allow(clippy::disallowed_methods)]
 
 use barewire_p4::engine::Engine;
-use barewire_p4::import::import;
 use barewire_p4::ir::{ActionCall, ActionId, Program, TableId};
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::slot;
+use barewire_p4_formats::import::import;
 use barewire_p4_jit::compile;
 use barewire_p4_state::{ProgramState, TableAction};
 use num_bigint::BigUint;

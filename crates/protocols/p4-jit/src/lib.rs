@@ -15,7 +15,7 @@
 //! use std::sync::Arc;
 //!
 //! let json = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/p4c/simple_router.json"));
-//! let program = barewire_p4::import::import(json)?;
+//! let program = barewire_p4_formats::import::import(json)?;
 //! let compiled = barewire_p4_jit::compile(Arc::new(program))?;
 //! let report = compiled.report();
 //! assert!(report.bytes() > 0 && report.delegated() == 0, "{report}");

@@ -1,8 +1,8 @@
 //! Every program of the shared data through the interpreter and through compiled code.
 
 use barewire_base::Prng;
-use barewire_p4::import::import;
 use barewire_p4::ir::{Node, TableId};
+use barewire_p4_formats::import::import;
 use barewire_p4_jit::Options;
 use barewire_p4_jit::differential::{Pair, packets};
 use std::path::PathBuf;

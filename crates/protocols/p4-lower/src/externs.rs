@@ -1,6 +1,6 @@
 //! What v1model offers: counters, meters, registers, profiles, hashes, digests, copies of packets.
 
-use barewire_p4::import::MAX_ARRAY_SIZE;
+use barewire_p4::ir::MAX_ARRAY_SIZE;
 use barewire_p4::ir::{
     ActionProfile, BinaryOp, CalcInput, Calculation, CalculationId, ChecksumUnitId, CounterArray, CounterId,
     Expr, FieldList, FieldListId, FieldRef, HashAlgorithm, HashSource, LearnList, LearnListId, ListItem,

@@ -48,7 +48,7 @@ mod v1model;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use barewire_p4::import::MAX_STATE_BYTES;
+use barewire_p4::ir::MAX_STATE_BYTES;
 use barewire_p4::ir::{
     ActionId, ChecksumUnitId, CounterId, Expr, FieldRef, HashAlgorithm, HeaderRef, HeaderTypeId, MeterId,
     ProfileId, Program, RegisterId, StackId, TableId, UnionRef, UnionStackId, ValueSetId,

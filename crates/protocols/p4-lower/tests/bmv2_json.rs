@@ -2,10 +2,10 @@
 //! as parameters of primitives, refuses constant actions of tables with members, knows no optional keys, and finds headers
 //! of different types different. What is otherwise crashes or ends it.
 
-use barewire_p4::export::export;
-use barewire_p4::import::import;
 use barewire_p4::ir::MatchKind;
 use barewire_p4::key::MatchParam;
+use barewire_p4_formats::export::export;
+use barewire_p4_formats::import::import;
 use barewire_p4_lower::from_source;
 use barewire_p4_source::Options;
 use barewire_p4_source::resolve::MemoryFiles;

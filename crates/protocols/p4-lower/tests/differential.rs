@@ -5,7 +5,6 @@ mod common;
 
 use barewire_base::Prng;
 use barewire_p4::engine::Engine;
-use barewire_p4::import::import;
 use barewire_p4::interp::Interpreter;
 use barewire_p4::ir::{
     ActionCall, ActionId, Arch, CounterId, FieldId, KeySource, MatchKind, ProfileId, Program, RegisterId,
@@ -13,6 +12,7 @@ use barewire_p4::ir::{
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4::phv::{Phv, slot};
+use barewire_p4_formats::import::import;
 use barewire_p4_jit::differential::entries::value;
 use barewire_p4_jit::differential::packets;
 use barewire_p4_state::{ProgramState, TableAction};

@@ -53,7 +53,7 @@ fn control_planes_see_what_the_reference_compiler_shows() {
             folder.join("../tests/p4c").join(path.file_stem().unwrap()).with_extension("json"),
         )
         .expect("it is readable");
-        let theirs = barewire_p4::import::import(&json).expect("it is a program");
+        let theirs = barewire_p4_formats::import::import(&json).expect("it is a program");
         assert_eq!(shown(&ours), shown(&theirs), "{}", path.display());
         let fields = |program: &Program| -> BTreeSet<String> {
             program.headers.iter().filter(|h| !h.metadata).map(|h| h.name.clone()).collect()
@@ -80,7 +80,8 @@ fn machine_code_is_as_short_as_from_the_reference_compilers_form() {
         let read = |path: String| std::fs::read_to_string(folder.join(path)).expect("it is readable");
         let ours =
             made(&read(format!("programs/{name}.p4"))).unwrap_or_else(|(_, why)| panic!("{name}: {why}"));
-        let theirs = barewire_p4::import::import(&read(format!("tests/p4c/{name}.json"))).expect("a program");
+        let theirs =
+            barewire_p4_formats::import::import(&read(format!("tests/p4c/{name}.json"))).expect("a program");
         let length = |program: Program| {
             let prepared = Prepared::new(Arc::new(program), EngineKind::Native).expect("it compiles");
             let functions = prepared.report().expect("there is machine code").functions;
@@ -117,9 +118,9 @@ fn what_shares_a_name_or_a_digest_is_told_apart() {
     let body = "digest(1, hdr.h); hdr.h.a = 1; digest(1, hdr.h);";
     let program = made(&with_ingress(body)).unwrap();
     assert_eq!(program.learn_lists.len(), 1);
-    let json = barewire_p4::export::export_compact(&program).unwrap();
+    let json = barewire_p4_formats::export::export_compact(&program).unwrap();
     assert_eq!(json.lines().count(), 1);
-    barewire_p4::import::import(&json).unwrap();
+    barewire_p4_formats::import::import(&json).unwrap();
     // Of two entries that are alike, the first.
     let table = "table t { key = { hdr.h.a: lpm; } actions = { NoAction; }\n\
                  entries = { 7: NoAction(); 8: NoAction(); 7: NoAction(); } }\napply {";
@@ -243,8 +244,8 @@ fn psa_with(declarations: &str, body: &str, egress: &str) -> String {
 /// Sends packets through a program on both engines, straight and by the JSON that is written of it.
 fn sends(program: &Program, test: &str) {
     use barewire_switch::datapath::TargetConfig;
-    let json = barewire_p4::export::export(program).unwrap();
-    let again = barewire_p4::import::import(&json).unwrap();
+    let json = barewire_p4_formats::export::export(program).unwrap();
+    let again = barewire_p4_formats::import::import(&json).unwrap();
     for (program, way) in [(program, "straight"), (&again, "by JSON")] {
         for kind in [EngineKind::Interpreter, EngineKind::Native] {
             let prepared = Arc::new(Prepared::new(Arc::new(program.clone()), kind).unwrap());

@@ -1,9 +1,9 @@
 //! PSA's packet tests whose sources are not among the shared ones: their programs, written anew by what the reference compiler
 //! made of them, leave the packets of the tests.
 
-use barewire_p4::export::export;
-use barewire_p4::import::import;
 use barewire_p4::ir::Program;
+use barewire_p4_formats::export::export;
+use barewire_p4_formats::import::import;
 use barewire_p4_lower::from_source;
 use barewire_p4_source::Options;
 use barewire_p4_source::resolve::MemoryFiles;

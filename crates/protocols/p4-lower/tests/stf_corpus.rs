@@ -2,9 +2,9 @@
 
 mod common;
 
-use barewire_p4::export::export;
-use barewire_p4::import::import;
 use barewire_p4::ir::Program;
+use barewire_p4_formats::export::export;
+use barewire_p4_formats::import::import;
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::stf;

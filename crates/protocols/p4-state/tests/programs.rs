@@ -1,7 +1,7 @@
 //! The state of every compiled program beside the repository can be made, with its entries.
 
-use barewire_p4::import::import;
 use barewire_p4::ir::TableActions;
+use barewire_p4_formats::import::import;
 use barewire_p4_state::ProgramState;
 use std::path::{Path, PathBuf};
 

@@ -80,6 +80,7 @@ mod feed_channel;
 mod handler;
 mod line;
 mod plan;
+pub mod print;
 mod publish;
 mod record;
 mod replay;

@@ -250,7 +250,7 @@ fn compare(path: &Path, name: &str) -> Verdict {
         Err(why) => return Verdict::Skipped(format!("no JSON: {why}")),
     };
     let path = path.as_path();
-    let program = match barewire_p4::import::import(&json) {
+    let program = match barewire_p4_formats::import::import(&json) {
         Ok(program) => Arc::new(program),
         Err(error) => return Verdict::Skipped(format!("not imported: {error}")),
     };

@@ -28,7 +28,7 @@ fn once(path: &str, least: &mut [u64; STAGES.len()]) {
     let name = path.rsplit('/').next().unwrap_or(path);
     let program = barewire_p4_lower::lower(&source, &typed, &map, name).expect("it runs here");
     done();
-    let json = barewire_p4::export::export_compact(&program).map_or(0, |json| json.len());
+    let json = barewire_p4_formats::export::export_compact(&program).map_or(0, |json| json.len());
     done();
     let prepared = Arc::new(Prepared::deferred(Arc::new(program), EngineKind::Native).expect("it compiles"));
     done();

@@ -76,7 +76,7 @@ impl fmt::Debug for Prepared {
 
 /// Import a program and make it ready.
 pub fn prepare(json: &str, kind: EngineKind) -> Result<Prepared, ControlError> {
-    let program = barewire_p4::import::import(json)
+    let program = barewire_p4_formats::import::import(json)
         .map_err(|error| ControlError::new(ErrorKind::BadProgram, error.to_string()))?;
     Prepared::new(Arc::new(program), kind)
 }

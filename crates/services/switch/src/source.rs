@@ -55,7 +55,7 @@ pub fn read(files: &dyn Resolver, options: &Options, path: &str) -> Read<Option<
     let Read { map, found, made } = barewire_p4_lower::from_source(files, options, path);
     let made = made.map(|program| {
         program.map(|mut program| {
-            let without_json = match barewire_p4::export::export_compact(&program) {
+            let without_json = match barewire_p4_formats::export::export_compact(&program) {
                 Ok(json) => {
                     program.source = json;
                     None

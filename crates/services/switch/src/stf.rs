@@ -8,7 +8,7 @@ use crate::datapath::TargetConfig;
 use crate::harness::{Harness, HarnessError};
 use crate::prepared::Prepared;
 use barewire_p4::ir::{CounterId, Program};
-use barewire_p4::stf::{
+use barewire_p4_formats::stf::{
     Command, Comparison, CounterIndex, CounterUnit, Expectations, Line, Mismatch, StfError, parse, resolve,
 };
 use barewire_p4_state::TableAction;
@@ -296,8 +296,8 @@ impl Run<'_> {
     }
 }
 
-fn meter_rates(rates: &[barewire_p4::stf::MeterRate]) -> Result<Vec<MeterRate>, String> {
-    let rate = |rate: &barewire_p4::stf::MeterRate| {
+fn meter_rates(rates: &[barewire_p4_formats::stf::MeterRate]) -> Result<Vec<MeterRate>, String> {
+    let rate = |rate: &barewire_p4_formats::stf::MeterRate| {
         let burst =
             u32::try_from(rate.burst).map_err(|_| format!("a burst of {} is too large", rate.burst))?;
         Ok(MeterRate { units_per_us: rate.per_us, burst })

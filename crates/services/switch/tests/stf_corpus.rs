@@ -22,7 +22,7 @@ fn run_folder(folder: &str, kind: EngineKind) {
         let name = test.file_stem().expect("it has a name").to_string_lossy().into_owned();
         let json = std::fs::read_to_string(test.with_extension("json")).expect("each test has its program");
         let text = std::fs::read_to_string(test).expect("the corpus is readable");
-        let outcome = barewire_p4::import::import(&json)
+        let outcome = barewire_p4_formats::import::import(&json)
             .map_err(|e| format!("import: {e}"))
             .and_then(|program| Prepared::new(Arc::new(program), kind).map_err(|e| format!("prepare: {e}")))
             .and_then(|p| {

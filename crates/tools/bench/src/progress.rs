@@ -14,7 +14,7 @@ const TELLING: Duration = Duration::from_secs(5);
 pub enum Shown {
     /// Not at all.
     Not,
-    /// A line for each step.
+    /// A line for each round of steps: a file wants no hundred.
     Lines,
     /// One line of a terminal, rewritten.
     Rewritten,
@@ -39,6 +39,8 @@ pub struct Ticker {
     /// Planned time of the parts that ended, and what they took.
     done: (Duration, Duration),
     part: Option<Part>,
+    /// The round that was told last, where each is told once.
+    round: String,
 }
 
 struct Part {
@@ -51,7 +53,7 @@ impl Ticker {
     /// Of a plan that is expected to take `planned` in all.
     pub fn new(shown: Shown, planned: Duration) -> Ticker {
         let shown = if planned > SHOWN_AFTER { shown } else { Shown::Not };
-        Ticker { shown, planned, done: (Duration::ZERO, Duration::ZERO), part: None }
+        Ticker { shown, planned, done: (Duration::ZERO, Duration::ZERO), part: None, round: String::new() }
     }
 
     /// A part begins, which is expected to take `planned`; the one before has ended. An empty name is not shown.
@@ -67,16 +69,27 @@ impl Ticker {
         }
     }
 
-    /// Says what runs now.
+    /// Says what runs now: `run 2 of 5: SYSTEM`, or anything else whose first part, up to a colon, is that of its neighbours.
     pub fn step(&mut self, what: &str) {
-        let now = stamp();
-        let line = self.line(now, what);
+        let Some(line) = self.told(stamp(), what) else { return };
         // A terminal that went away must not end a measurement.
         let _ = match self.shown {
-            Shown::Not => Ok(()),
-            Shown::Lines => writeln!(std::io::stderr(), "{line}"),
             Shown::Rewritten => write!(std::io::stderr(), "\r\x1b[K{line}"),
+            _ => writeln!(std::io::stderr(), "{line}"),
         };
+    }
+
+    fn told(&mut self, now: Instant, what: &str) -> Option<String> {
+        match self.shown {
+            Shown::Not => None,
+            Shown::Rewritten => Some(self.line(now, what)),
+            Shown::Lines => {
+                let round = what.split(": ").next().unwrap_or(what);
+                let named = format!("{}: {round}", self.part.as_ref().map_or("", |part| &part.name));
+                let is_new = named != std::mem::replace(&mut self.round, named.clone());
+                is_new.then(|| self.line(now, round))
+            }
+        }
     }
 
     /// Takes the line away, so that other text may follow. The next step brings it back.
@@ -149,6 +162,30 @@ mod tests {
         ticker.part = Some(Part { name: String::new(), planned: seconds(60), started: start + seconds(60) });
         assert_eq!(ticker.line(start + seconds(90), "x"), "x, 1:00 left");
         assert_eq!(time_text(seconds(1_600)), "26:40");
+    }
+
+    #[test]
+    fn a_file_has_a_line_for_each_round_and_a_terminal_each_step() {
+        let told = |shown| {
+            let mut ticker = Ticker::new(shown, seconds(100));
+            let mut lines = Vec::new();
+            for part in ["messages", "switch"] {
+                ticker.part(part, seconds(50));
+                for what in ["run 1 of 2: A", "run 1 of 2: B", "run 2 of 2: B", "run 2 of 2: A", "counting"] {
+                    lines.extend(ticker.told(stamp(), what));
+                }
+            }
+            lines
+        };
+        let lines = told(Shown::Lines);
+        assert_eq!(lines.len(), 6, "{lines:?}");
+        assert!(lines[0].starts_with("messages: run 1 of 2, ") && lines[0].ends_with(" left"), "{lines:?}");
+        assert!(
+            lines[2].starts_with("messages: counting, ") && lines[3].starts_with("switch: run 1"),
+            "{lines:?}"
+        );
+        assert!(told(Shown::Rewritten)[1].starts_with("messages: run 1 of 2: B, "));
+        assert!(told(Shown::Rewritten).len() == 10 && told(Shown::Not).is_empty());
     }
 
     #[test]

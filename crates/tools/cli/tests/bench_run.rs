@@ -197,7 +197,8 @@ fn messages_between_hosts_of_a_lab() {
     let file = sample("messages.toml");
     let first = ["bench", "run", &file, "--quick", "--json", "--out", &out];
     let args = [&first[..], &["--only", "size=64", "--only", "window=1"]].concat();
-    // On a machine with much else to do two cores may not meet, which fails the floor, and so short a run may see nothing.
+    // On a machine with much else to do two cores may not meet, which fails the floor, and so short a run may see nothing. Again, then;
+    // the code is judged below, by what the rows say.
     let (done, run) = until_well(
         || {
             let done = run(&args);
@@ -205,10 +206,7 @@ fn messages_between_hosts_of_a_lab() {
             let rows = told["folder"].as_str().map(|folder| Path::new(folder).join("rows.jsonl"));
             (done, rows.map(|rows| fs::read_to_string(rows).unwrap()).unwrap_or_default())
         },
-        |(done, run)| {
-            let has_floor = run.contains("\"role\":\"control\"");
-            matches!(done.code, Some(0 | 4)) && has_floor && !run.contains("\"samples\":0,")
-        },
+        |(_, run)| run.contains("\"role\":\"control\"") && !run.contains("\"samples\":0,"),
     );
     let records: Vec<Value> = run.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(done.code, code_of(records.iter().map(|record| &record["row"])), "{}", done.err);

@@ -64,6 +64,7 @@ struct Run<'a> {
 ///
 /// # Errors
 /// What could not be opened; a peer that does not answer at all, or has nobody listening. Single failures are counted.
+#[inline(never)]
 pub fn run(config: &ConnectConfig, stop: &StopFlag) -> Result<ConnectReport, RcError> {
     if !(1..=WINDOW_MAX).contains(&config.window) {
         let (value, max) = (config.window.into(), WINDOW_MAX.into());

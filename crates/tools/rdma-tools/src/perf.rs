@@ -134,6 +134,7 @@ impl PerfReport {
 ///
 /// # Errors
 /// What could not be opened or connected; what broke the connection later. Wrong results are none: they are counted.
+#[inline(never)]
 pub fn run(config: &PerfConfig, stop: &StopFlag) -> Result<PerfReport, RcError> {
     let atomic = config.operation.is_atomic();
     let size = if atomic { 8 } else { config.size };

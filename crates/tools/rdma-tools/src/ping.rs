@@ -83,6 +83,7 @@ fn text(seq: u64, len: usize) -> Vec<u8> {
 ///
 /// # Errors
 /// What could not be opened or connected; what broke the connection later. Wrong data is none: it is counted.
+#[inline(never)]
 pub fn run(
     config: &PingConfig,
     stop: &StopFlag,

@@ -112,6 +112,7 @@ struct Server<'a> {
 ///
 /// # Errors
 /// What could not be opened or listened on; a port that goes down. What happens to a single connection is told, and is none.
+#[inline(never)]
 pub fn run(
     config: &ServeConfig,
     stop: &StopFlag,

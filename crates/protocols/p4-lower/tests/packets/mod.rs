@@ -50,8 +50,10 @@ pub fn sends(text: &str, packets: &[(&str, &str)]) {
     let program = made(text);
     let mut programs = vec![(&program, "straight")];
     // JSON has no table that is applied in two places.
-    let again = match barewire_p4::export::export(&program) {
-        Ok(json) => Some(barewire_p4::import::import(&json).unwrap_or_else(|why| panic!("{why}\n{text}"))),
+    let again = match barewire_p4_formats::export::export(&program) {
+        Ok(json) => {
+            Some(barewire_p4_formats::import::import(&json).unwrap_or_else(|why| panic!("{why}\n{text}")))
+        }
         Err(why) if why.to_string().contains("cannot say this") => None,
         Err(why) => panic!("{why}\n{text}"),
     };

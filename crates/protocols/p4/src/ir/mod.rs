@@ -18,6 +18,11 @@ pub use objects::*;
 pub use stmt::{CalcInput, HashSource, ParserOp, Stmt};
 pub use visit::Written;
 
+/// Entries a table is declared for, cells of a counter, meter or register array, members of a profile.
+pub const MAX_ARRAY_SIZE: u32 = 1 << 26;
+/// Bytes that all counters, meters and registers take together.
+pub const MAX_STATE_BYTES: u64 = 4 << 30;
+
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(
         $(#[$doc])*

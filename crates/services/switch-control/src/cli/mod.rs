@@ -132,7 +132,7 @@ impl Session {
             self.why_none = "the switch runs no program yet".into();
             return Ok(());
         }
-        match barewire_p4::import::import(&source) {
+        match barewire_p4_formats::import::import(&source) {
             Ok(program) => self.program = Some(Arc::new(program)),
             Err(error) => {
                 self.program = None;

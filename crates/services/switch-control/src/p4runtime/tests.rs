@@ -136,7 +136,7 @@ impl Engine {
 
 /// The program whose entries may be changed, after another change; and its P4Info.
 fn made(change: impl FnOnce(&mut Program)) -> (Arc<Prepared>, ForwardingPipelineConfig) {
-    let mut program = barewire_p4::import::import(PROGRAM).unwrap();
+    let mut program = barewire_p4_formats::import::import(PROGRAM).unwrap();
     for table in &mut program.tables {
         if table.name == "IngressImpl.const_table" {
             (table.immutable, table.max_size) = (false, 64);

@@ -18,7 +18,7 @@ fn every_p4info_goes_with_its_program() {
             let info = text::parse(&std::fs::read_to_string(&path).unwrap())
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let json = std::fs::read_to_string(format!("{name}.json")).unwrap();
-            let program = match barewire_p4::import::import(&json) {
+            let program = match barewire_p4_formats::import::import(&json) {
                 Ok(program) => Arc::new(program),
                 Err(error) => {
                     eprintln!("{name}: not imported: {error}");

@@ -51,7 +51,7 @@ pub fn control() -> SwitchConfig {
 /// A program of its source or of its JSON.
 pub fn program(text: &str) -> Program {
     match text.starts_with('{') {
-        true => barewire_p4::import::import(text).expect("our own program"),
+        true => barewire_p4_formats::import::import(text).expect("our own program"),
         false => source::from_text("sample.p4", text).unwrap_or_else(|why| panic!("{why}")),
     }
 }

@@ -77,7 +77,7 @@ fn files(folder: &Path, extension: &str, out: &mut Vec<PathBuf>) {
 
 fn import(path: &Path) -> Option<Arc<Program>> {
     let json = std::fs::read_to_string(path).expect("it is readable");
-    barewire_p4::import::import(&json).ok().map(Arc::new)
+    barewire_p4_formats::import::import(&json).ok().map(Arc::new)
 }
 
 /// Every program loads, or our compiler says why not: the verifier is never the one to refuse.
@@ -326,7 +326,7 @@ fn registers_are_one() {
         return;
     }
     let json = include_str!("../../../../../tests/programs/stamp_2.json");
-    let program = Arc::new(barewire_p4::import::import(json).expect("our own program"));
+    let program = Arc::new(barewire_p4_formats::import::import(json).expect("our own program"));
     let prepared = Prepared::for_kernel(program, 511).expect("it has a form for the kernel");
     let mut switch = Harness::new(Arc::new(prepared), TargetConfig::default()).expect("a switch");
     let mut packet = vec![0_u8; 60];
@@ -358,7 +358,7 @@ fn hits_in_the_kernel_are_hits() {
         return;
     }
     let json = include_str!("../../../../../tests/p4c/l2_learning.json");
-    let program = Arc::new(barewire_p4::import::import(json).expect("our own program"));
+    let program = Arc::new(barewire_p4_formats::import::import(json).expect("our own program"));
     for tc in [false, true] {
         let prepared = Prepared::for_kernel(Arc::clone(&program), 511).expect("it has a form for the kernel");
         let mut switch = Harness::new(Arc::new(prepared), at(tc)).expect("a switch");

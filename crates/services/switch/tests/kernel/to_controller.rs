@@ -90,7 +90,7 @@ fn no_copy_goes_back() {
     }
     let json = include_str!("../../../../../tests/p4c/l2_learning.json");
     let source = include_str!("../../../../../programs/l2_learning.p4");
-    let imported = Arc::new(barewire_p4::import::import(json).expect("our own program"));
+    let imported = Arc::new(barewire_p4_formats::import::import(json).expect("our own program"));
     for (program, tc) in [(&imported, false), (&imported, true), (&from_source(source), false)] {
         let mut sides = [EngineKind::Interpreter, EngineKind::Kernel].map(|kind| {
             let prepared = match kind {

@@ -25,6 +25,7 @@ fn refused(error: barewire_feed::ConfigError) -> BenchError {
 ///
 /// # Errors
 /// [`BenchError`] when somebody interrupted.
+#[inline(never)]
 pub fn run(
     what: What,
     gap: Duration,
@@ -84,6 +85,7 @@ pub fn run(
 ///
 /// # Errors
 /// [`BenchError::Plan`] when a book was missing.
+#[inline(never)]
 pub fn flat_out(instruments: u32, traffic: &Traffic, cpu: &Charge) -> Result<(f64, u64), BenchError> {
     #[derive(Default)]
     struct Books(u64);

@@ -4,9 +4,9 @@ use super::probe::{realtime_offset, span};
 use super::row::{Base, FeedLatency};
 use crate::cpu::{Charge, CpuPerOp, per_op};
 use barewire_base::{Duration, Instant};
-use barewire_engine::CounterKind;
+use barewire_engine::{CounterKind, EngineConfig, EngineError, EngineLinks, StopFlag};
 use barewire_feed::{BookView, ConfigError, Counters, Gap, Listener, RecoveryInfo};
-use barewire_feed_handler::{Consumer, FeedChannel, FeedType, Packet};
+use barewire_feed_handler::{Consumer, FeedChannel, FeedHandler, FeedType, Packet};
 use barewire_frame::{ClockDomain, StampSource};
 use barewire_measure::{Contention, ContentionReport, Histogram, clock_cost, stamp};
 use serde::{Deserialize, Serialize};
@@ -144,6 +144,19 @@ impl Consumer for Timed {
     fn wants(&self, feed: FeedType) -> bool {
         self.channel.wants(feed)
     }
+}
+
+/// [`FeedHandler::run`] in an engine without links, compiled here: what is measured is not to depend on how its caller is built.
+///
+/// # Errors
+/// As there.
+#[inline(never)]
+pub fn run(
+    handler: FeedHandler<Timed>,
+    config: EngineConfig,
+    stop: &StopFlag,
+) -> Result<FeedHandler<Timed>, EngineError> {
+    handler.run(config, EngineLinks::default(), stop)
 }
 
 /// One row: a feed channel between two points. A channel gives one for each [`Base`].

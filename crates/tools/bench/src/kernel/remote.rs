@@ -82,8 +82,8 @@ pub fn serve(
     end: &KernelEnd,
     port: u16,
     control: At,
-    ready: impl FnOnce(SocketAddr) + Send,
-    mut told: impl FnMut(&str) + Send,
+    ready: &mut (dyn FnMut(SocketAddr) + Send),
+    told: &mut (dyn FnMut(&str) + Send),
     stop: &AtomicBool,
 ) -> Result<(), BenchError> {
     let at = SocketAddr::new(end.ip, port);
@@ -116,7 +116,7 @@ pub fn serve(
                     let own = listener.local_addr().map_err(listening)?;
                     told(&door.open(own));
                     ready(own);
-                    while let Some((client, sockets)) = client_of(&listener, end.baseline, &done, &mut told) {
+                    while let Some((client, sockets)) = client_of(&listener, end.baseline, &done, told) {
                         let size = client.size as usize;
                         let serve = || server::serve_tcp(sockets, end.baseline, size, &done);
                         if let Err(error) = desk.turn(client.token, serve) {
@@ -138,7 +138,7 @@ fn client_of(
     listener: &TcpListener,
     baseline: Baseline,
     done: &AtomicBool,
-    told: &mut impl FnMut(&str),
+    told: &mut dyn FnMut(&str),
 ) -> Option<(Client, Vec<OwnedFd>)> {
     loop {
         let (first, sockets) = match next_of(listener, done, None) {
@@ -333,9 +333,9 @@ mod tests {
         std::thread::scope(|scope| {
             let (stop, told) = (&stop, &told);
             let server = scope.spawn(move || {
-                let tell = |why: &str| told.lock().unwrap().push(why.to_owned());
+                let tell = &mut |why: &str| told.lock().unwrap().push(why.to_owned());
                 // Where control connections are is told first, and here there are none.
-                serve(&end, 0, At::Nowhere, move |at| ready.send(at).unwrap(), tell, stop)
+                serve(&end, 0, At::Nowhere, &mut |at| ready.send(at).unwrap(), tell, stop)
             });
             client(at.recv().unwrap());
             stop.store(true, Ordering::Relaxed);

@@ -99,14 +99,14 @@ const WORK: &str = "messages";
 pub fn serve(
     role: &Role,
     control: At,
-    ready: impl FnOnce(&str) + Send,
-    told: impl FnOnce(&str) + Send,
+    ready: &mut (dyn FnMut(&str) + Send),
+    told: &mut (dyn FnMut(&str) + Send),
     stop: &AtomicBool,
 ) -> Result<(), BenchError> {
     let workload = MsgWorkload { window: role.workload.window.max(SERVER_WINDOW), ..role.workload.clone() };
     let role = Role { workload, ..role.clone() };
     let desk = Desk::new(WORK, role.idle.word()).counting();
-    let serve = |door: &Door| -> Result<(), AnyError> {
+    let mut serve = |door: &Door| -> Result<(), AnyError> {
         let endpoint = role.open()?;
         let description = endpoint.stack().port().caps().description.clone();
         let mut server = EchoServer::new(endpoint)?;
@@ -279,7 +279,7 @@ impl Cell for PairCell {
         let meter = CpuMeter::new(&cores);
         let answer = |stop: Stop<'_>| {
             meter.joins(End::Server);
-            serve(&server, At::Nowhere, |_| stop.ready(), |_| {}, stop.flag())
+            serve(&server, At::Nowhere, &mut |_| stop.ready(), &mut |_| {}, stop.flag())
         };
         let Both { client: mut result, switches, .. } =
             two_ends(None, self.cores, || ask(&client, at, &meter), answer)?;

@@ -18,7 +18,11 @@ const PORT_TRIES: u32 = 16;
 ///
 /// # Errors
 /// What could not be listened on. What a client does wrong ends that client.
-pub fn serve(at: SocketAddr, ready: impl FnOnce(SocketAddr), stop: &AtomicBool) -> Result<(), StreamError> {
+pub fn serve(
+    at: SocketAddr,
+    ready: &mut dyn FnMut(SocketAddr),
+    stop: &AtomicBool,
+) -> Result<(), StreamError> {
     let failed = |what: &'static str| move |source| StreamError::Io { what, source };
     let (listener, datagrams) = bind_both(at, UdpSocket::bind)?;
     let at = listener.local_addr().map_err(failed("listening"))?;

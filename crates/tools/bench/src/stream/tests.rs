@@ -22,8 +22,8 @@ fn beside<T>(body: impl FnOnce(SocketAddr) -> T) -> T {
     let stop = AtomicBool::new(false);
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
-        let serving =
-            scope.spawn(|| serve(SocketAddr::from(([127, 0, 0, 1], 0)), |at| tell.send(at).unwrap(), &stop));
+        let serving = scope
+            .spawn(|| serve(SocketAddr::from(([127, 0, 0, 1], 0)), &mut |at| tell.send(at).unwrap(), &stop));
         let stops = Stops(&stop);
         let out = body(told.recv().unwrap());
         drop(stops);

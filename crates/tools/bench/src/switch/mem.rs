@@ -275,6 +275,7 @@ impl Rig {
     }
 
     /// Runs for `duration`.
+    #[inline(never)]
     pub fn run(&mut self, duration: Duration, clock: ClockCost) -> SwitchRun {
         let watch = Contention::start().threads(1);
         let start = stamp();
@@ -325,6 +326,7 @@ impl Rig {
     /// `load` packets a second fall due for `duration`, on an absolute schedule, and wait before the switch, at most `RING`
     /// of them: one that finds no room is lost. The generator is never behind, as nothing is sent that was not due: what its
     /// own work costs is the switch's time.
+    #[inline(never)]
     pub fn offered(&mut self, load: u64, duration: Duration) -> Outcome {
         let start = stamp();
         let due_at = |passed: Duration| (passed.as_secs_f64() * load as f64) as u64;
@@ -378,6 +380,7 @@ impl Rig {
 
     /// Sends `packets` packets and works on them in [`counted_cycle`] only, for an instruction counter. Says how many came
     /// out.
+    #[inline(never)]
     pub fn count(&mut self, packets: u64) -> u64 {
         let mut got = 0;
         while got < packets && !crate::interrupted() {

@@ -98,7 +98,7 @@ impl Source {
             Form::File => {
                 source::load(&source::Files, &Options::default(), &self.typed).map(|made| made.program)
             }
-            Form::Json(json) => barewire_p4::import::import(json).map_err(|error| error.to_string()),
+            Form::Json(json) => barewire_p4_formats::import::import(json).map_err(|error| error.to_string()),
         }
     }
 
@@ -121,7 +121,7 @@ impl Source {
             return Ok(json.clone());
         }
         let program = self.program().map_err(|why| BenchError::Plan(format!("{}: {why}", self.typed)))?;
-        barewire_p4::export::export(&program)
+        barewire_p4_formats::export::export(&program)
             .map_err(|why| BenchError::Plan(format!("{} has no form for bmv2: {why}", self.typed)))
     }
 }
@@ -237,7 +237,7 @@ mod tests {
                 assert_eq!(other.name, *name);
                 assert_eq!(kind_of(&other.program().unwrap()).unwrap(), kind, "{path}");
             }
-            let written = barewire_p4::import::import(&source.json().unwrap()).unwrap();
+            let written = barewire_p4_formats::import::import(&source.json().unwrap()).unwrap();
             assert_eq!(kind_of(&written).unwrap(), kind, "{name}");
         }
     }

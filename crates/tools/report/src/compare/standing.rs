@@ -54,8 +54,11 @@ pub fn standing(ours: &[f64], theirs: &[f64], better: Better, method: &Method) -
 impl Standing {
     /// `3.7 (3.5 to 3.9) times faster than NAME`; what can be said instead where there is no such verdict.
     pub fn words(&self, name: &str) -> String {
-        let r = |value| quantity(value, Unit::Ratio);
         let Interval { ratio, low, high } = self.gain;
+        // Close to the floor three digits would show 1.02 of what is more, and of what is not.
+        let is_near =
+            matches!(self.verdict, Verdict::Faster | Verdict::Slower) && (0.9..1.1).contains(&ratio);
+        let r = |value: f64| if is_near { format!("{value:.3}") } else { quantity(value, Unit::Ratio) };
         match self.verdict {
             Verdict::Faster => format!("{} ({} to {}) times faster than {name}", r(ratio), r(low), r(high)),
             Verdict::Slower => {
@@ -104,6 +107,14 @@ mod tests {
         // Certain, and too small to matter.
         let (a, b) = ([100.0; 6], [101.0; 6]);
         assert!(words(&a, &b, Better::Lower).starts_with("within noise"));
+    }
+
+    #[test]
+    fn close_to_the_floor_a_ratio_shows_which_side_it_is_on() {
+        let near = |by: f64| words(&[10.0 * by; 5], &[10.0; 5], Better::Lower);
+        assert_eq!(near(1.021), "1.021 (1.021 to 1.021) times slower than X");
+        assert_eq!(near(1.024), "1.024 (1.024 to 1.024) times slower than X");
+        assert_eq!(near(1.0196), "within noise of X (0.981 to 0.981)");
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn waits(strategy: IdleStrategy) -> &'static str {
 /// What did not open, or no longer works.
 pub fn serve(
     config: &ServeConfig,
-    ready: impl FnOnce(&[Listening], &str),
+    ready: &mut dyn FnMut(&[Listening], &str),
     stop: &AtomicBool,
 ) -> Result<Served, BenchError> {
     let idle = config.devices.first().map_or(IdleStrategy::default(), |device| device.idle);
@@ -105,7 +105,7 @@ fn serve_with(
     config: &ServeConfig,
     desk: &Desk,
     door: &Door,
-    ready: impl FnOnce(&[Listening], &str),
+    ready: &mut dyn FnMut(&[Listening], &str),
     stop: &AtomicBool,
 ) -> Result<Served, BenchError> {
     let (tell, told) = std::sync::mpsc::channel();
@@ -610,7 +610,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let (served, connected) = std::thread::scope(|scope| {
             let server =
-                scope.spawn(|| serve(&serving, |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
+                scope.spawn(|| serve(&serving, &mut |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
             let ports = told.recv().unwrap();
             // The kernel's choice: one that was free a moment ago may be another's by now.
             let service_port = ports[0].service_port;
@@ -651,8 +651,8 @@ mod tests {
             let connecting = ConnectConfig { threads: 2, runs: 1, duration, ..config() };
             let (tell, told) = std::sync::mpsc::channel();
             let (served, connected) = std::thread::scope(|scope| {
-                let server =
-                    scope.spawn(|| serve(&serving, |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
+                let server = scope
+                    .spawn(|| serve(&serving, &mut |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
                 let ports = told.recv().unwrap();
                 let service_port = ports[0].service_port;
                 assert!(
@@ -687,7 +687,7 @@ mod tests {
             baseline: None,
             control: At::Nowhere,
         };
-        assert!(serve(&bad, |_, _| panic!("not ready"), &AtomicBool::new(false)).is_err());
+        assert!(serve(&bad, &mut |_, _| panic!("not ready"), &AtomicBool::new(false)).is_err());
         let mut config = ConnectConfig { threads: 2, ..config() };
         config.device.interface.port = "nothing:%t".to_owned();
         assert!(connect(&config, &mut |_| {}).is_err());
