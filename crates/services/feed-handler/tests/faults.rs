@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_feed::{Line, LineState, Listener};
-use barewire_feed_handler::emulator::Emulator;
+use barewire_feed_emulator::Emulator;
 use barewire_feed_handler::{
     Consumer, FeedChannel, FeedHandler, FeedType, Input, LineId, Packet, Side, SocketOptions, SocketSource,
     Source, SourceError,

@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Engine, EngineConfig, IdleStrategy, StopFlag, now};
-use barewire_feed_handler::emulator::{Emitted, Emulator, EmulatorConfig, Sender};
+use barewire_feed_emulator::{Emitted, Emulator, EmulatorConfig, Sender};
 use barewire_feed_handler::{
     Consumer, FeedHandler, Input, Packet, PortOptions, Replay, SocketOptions, SocketSource, Source, StampBy,
 };

@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::now;
-use barewire_feed_handler::emulator::{Emitted, Sender};
+use barewire_feed_emulator::{Emitted, Sender};
 use barewire_feed_handler::{
     Consumer, FeedHandler, FeedType, Input, LineId, Packet, PortOptions, PortSource, Side, Source,
     SourceError,

@@ -7,7 +7,7 @@ use barewire_engine::{IdleStrategy, now};
 use barewire_feed::{
     BookView, DefinitionAction, DefinitionLoop, Feed, Gap, Listener, RecoveryInfo, Reset, Trade,
 };
-use barewire_feed_handler::emulator::{
+use barewire_feed_emulator::{
     CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, TotalReports, levels,
 };
 use barewire_feed_handler::{
@@ -24,7 +24,7 @@ use std::sync::mpsc;
 #[derive(Default)]
 struct Watch {
     shown:
-        Vec<(i32, Vec<barewire_feed_handler::emulator::Level>, Vec<barewire_feed_handler::emulator::Level>)>,
+        Vec<(i32, Vec<barewire_feed_emulator::Level>, Vec<barewire_feed_emulator::Level>)>,
     gaps: u64,
     recoveries: u64,
     trades: u64,

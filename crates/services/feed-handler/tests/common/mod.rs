@@ -4,7 +4,7 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
-use barewire_feed_handler::emulator::{EmulatorConfig, connections, order_connections};
+use barewire_feed_emulator::{EmulatorConfig, connections, order_connections};
 use barewire_feed_handler::{ChannelPlan, Consumer, Input, LineId, Packet, Plan, RecordPlan, SocketOptions};
 use barewire_frame::Stamp;
 use std::path::PathBuf;

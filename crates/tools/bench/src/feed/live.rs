@@ -8,7 +8,7 @@ use crate::messages::IdleState;
 use crate::messages::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Agent, Engine, IdleStrategy, StopFlag};
-use barewire_feed_handler::emulator::{Emitted, Sender, connections};
+use barewire_feed_emulator::{Emitted, Sender, connections};
 use barewire_feed_handler::{
     ChannelPlan, FeedChannel, FeedHandler, FeedType, Input, LineLayout, Plan, PortOptions, Recovery, Side,
     SocketOptions,
