@@ -146,7 +146,7 @@ fn a_line_that_cannot_be_joined_is_down_until_it_can() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.enter(|| {
         for (name, address) in [("a0", "192.0.2.1/25"), ("b0", "192.0.2.129/25")] {
             interface(name, address);

@@ -9,7 +9,7 @@ use barewire_feed_handler::{
     Consumer, FeedHandler, Input, Packet, PortOptions, Replay, SocketOptions, SocketSource, Source, StampBy,
 };
 use barewire_frame::{ClockDomain, StampSource};
-use barewire_lab::{Namespace, TwoHosts, TwoHostsConfig};
+use barewire_netns::{Namespace, TwoHosts, TwoHostsConfig};
 use barewire_port::Speed;
 use barewire_testing::Folder;
 use common::{Keep, channel, emulation, plan, privileged, sockets};

@@ -58,7 +58,7 @@ fn sockets_to_books_allocate_nothing() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.set_up("lo").unwrap();
     let (books, counted) = host
         .enter(|| {

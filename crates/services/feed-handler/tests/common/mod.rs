@@ -83,5 +83,5 @@ pub fn sockets(interface: &str) -> Input {
 
 /// False, and loudly so, where no network namespaces can be made.
 pub fn privileged() -> bool {
-    barewire_testing::have(barewire_testing::Needs::Root, barewire_lab::is_root_capable()).is_some()
+    barewire_testing::have(barewire_testing::Needs::Root, barewire_netns::is_root_capable()).is_some()
 }

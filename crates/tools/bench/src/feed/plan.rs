@@ -12,8 +12,8 @@ use crate::messages::IdleState;
 use crate::row::{Measure, Measured, Row, Subject};
 use crate::run;
 use barewire_base::Duration;
-use barewire_lab::TwoHosts;
 use barewire_measure::{clock_cost, pin_to_core};
+use barewire_netns::TwoHosts;
 use serde_json::json;
 
 /// Instruments of a channel, at most.
