@@ -3,8 +3,8 @@
 use super::Emulator;
 use super::book::edits;
 use super::encode::{BookEntry, Planned, StatEntry, TradeEntry, encode, side_type};
-use super::market::{BID, Instrument, OFFER, Order};
-use barewire_base::Instant;
+use super::market::{BID, Instrument, OFFER, Order, Session};
+use barewire_base::{Instant, Prng};
 use barewire_sbe::PACKET_HEADER_LEN;
 use barewire_sbe::mdp3::{MatchEventIndicator, MdEntryTypeStatistics, MdUpdateAction};
 
@@ -112,121 +112,149 @@ impl Emulator {
     fn plan_event(&mut self, at: Instant, batch: &[usize]) -> Vec<Planned> {
         let time_ns = self.time_ns(at);
         let depth = usize::from(self.config.depth);
-        let (most_trades, most) = (self.entries_max(TRADE_BYTES), self.entries_max(ENTRY_BYTES));
         let most_orders = self.entries_max(ORDER_BYTES);
-        let mut planned = Vec::new();
-        let (mut trades, mut volumes) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        let (mut books, mut implied) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-        let mut statistics = [Vec::new(), Vec::new()];
+        let mut entries = Entries::default();
         for &index in batch {
             let instrument = &mut self.instruments[index];
-            let (security_id, long) = (instrument.id, usize::from(instrument.long));
-            let before = (instrument.rpt_seq, instrument.session);
-            for trade in std::mem::take(&mut instrument.trades) {
-                instrument.rpt_seq += 1;
-                self.numbers.trade = self.numbers.trade.wrapping_add(1);
-                trades[long].push(TradeEntry {
-                    security_id,
-                    rpt_seq: instrument.rpt_seq,
-                    price_e9: trade.price_e9,
-                    quantity: trade.quantity,
-                    buy: trade.buy,
-                    trade_id: self.numbers.trade,
-                    resting: trade.resting,
-                    aggressor: trade.aggressor,
-                });
-                let session = &mut instrument.session;
-                session.open_e9.get_or_insert(trade.price_e9);
-                session.high_e9 = session.high_e9.max(Some(trade.price_e9));
-                session.low_e9 = Some(session.low_e9.map_or(trade.price_e9, |low| low.min(trade.price_e9)));
-                session.last_e9 = Some(trade.price_e9);
-                session.last_quantity = trade.quantity;
-                session.volume += trade.quantity;
-                session.trades += 1;
+            let (rpt_seq, session) = (instrument.rpt_seq, instrument.session);
+            entries.take_trades(instrument, &mut self.numbers.trade);
+            if instrument.session.volume != session.volume {
+                let rpt_seq = instrument.next_rpt_seq();
+                let volume = (instrument.id, rpt_seq, instrument.session.volume);
+                entries.volumes[usize::from(instrument.long)].push(volume);
             }
-            if instrument.session.volume != before.1.volume {
-                instrument.rpt_seq += 1;
-                volumes[long].push((security_id, instrument.rpt_seq, instrument.session.volume));
-            }
-            if instrument.top_orders {
-                let top = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
-                if top != instrument.top {
-                    instrument.top = top.clone();
-                    planned.push(Planned::TopOrders { security_id, top });
-                }
-            }
-            if instrument.every_order {
-                let now = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
-                let updates = order_updates(&instrument.top, &now);
-                instrument.top = now;
-                for some in updates.chunks(most_orders) {
-                    planned.push(Planned::OrderUpdates { security_id, updates: some.to_vec() });
-                }
-            }
-            for (is_implied, list) in [(false, &mut books), (true, &mut implied)] {
-                for side in [BID, OFFER] {
-                    let wanted = if is_implied {
-                        let levels = instrument.implied_levels(side);
-                        levels[..levels.len().min(IMPLIED_DEPTH)].to_vec()
-                    } else {
-                        instrument.levels(side, depth)
-                    };
-                    let published = if is_implied {
-                        &mut instrument.implied_book[side]
-                    } else {
-                        &mut instrument.book[side]
-                    };
-                    let mut steps = Vec::new();
-                    edits(published, &wanted, &mut self.prng, &mut steps);
-                    *published = wanted;
-                    for edit in steps {
-                        instrument.rpt_seq += 1;
-                        let kind = side_type(side, is_implied);
-                        list[long].push(BookEntry { security_id, rpt_seq: instrument.rpt_seq, kind, edit });
-                    }
-                }
-            }
-            let (was, is) = (before.1, instrument.session);
-            for (kind, was, is) in [
-                (MdEntryTypeStatistics::OPEN_PRICE, was.open_e9, is.open_e9),
-                (MdEntryTypeStatistics::HIGH_TRADE, was.high_e9, is.high_e9),
-                (MdEntryTypeStatistics::LOW_TRADE, was.low_e9, is.low_e9),
-            ] {
-                if let Some(price_e9) = is.filter(|_| was != is) {
-                    instrument.rpt_seq += 1;
-                    statistics[long].push(StatEntry {
-                        security_id,
-                        rpt_seq: instrument.rpt_seq,
-                        kind,
-                        price_e9,
-                    });
-                }
-            }
-            if instrument.rpt_seq != before.0 {
+            entries.take_orders(instrument, most_orders);
+            entries.take_books(instrument, depth, &mut self.prng);
+            entries.take_statistics(instrument, &session);
+            if instrument.rpt_seq != rpt_seq {
                 instrument.last_update_ns = time_ns;
             }
         }
-        // Top orders come before the books of price levels, trades and volume before both.
-        let top_orders = std::mem::take(&mut planned);
-        for (long, entries) in [false, true].into_iter().zip(trades) {
+        entries.into_messages(self.entries_max(TRADE_BYTES), self.entries_max(ENTRY_BYTES))
+    }
+}
+
+/// Entries of one event: those with regular quantities, and those with long ones, which have templates of their own.
+#[derive(Default)]
+struct Entries {
+    trades: [Vec<TradeEntry>; 2],
+    volumes: [Vec<(i32, u32, u64)>; 2],
+    /// Of each instrument whole messages.
+    orders: Vec<Planned>,
+    books: [Vec<BookEntry>; 2],
+    implied: [Vec<BookEntry>; 2],
+    statistics: [Vec<StatEntry>; 2],
+}
+
+impl Entries {
+    /// The trades since the last event, which make the session's statistics.
+    fn take_trades(&mut self, instrument: &mut Instrument, number: &mut u32) {
+        for trade in std::mem::take(&mut instrument.trades) {
+            *number = number.wrapping_add(1);
+            let rpt_seq = instrument.next_rpt_seq();
+            self.trades[usize::from(instrument.long)].push(TradeEntry {
+                security_id: instrument.id,
+                rpt_seq,
+                price_e9: trade.price_e9,
+                quantity: trade.quantity,
+                buy: trade.buy,
+                trade_id: *number,
+                resting: trade.resting,
+                aggressor: trade.aggressor,
+            });
+            let session = &mut instrument.session;
+            session.open_e9.get_or_insert(trade.price_e9);
+            session.high_e9 = session.high_e9.max(Some(trade.price_e9));
+            session.low_e9 = Some(session.low_e9.map_or(trade.price_e9, |low| low.min(trade.price_e9)));
+            session.last_e9 = Some(trade.price_e9);
+            session.last_quantity = trade.quantity;
+            session.volume += trade.quantity;
+            session.trades += 1;
+        }
+    }
+
+    /// The top orders, or every order, where they are published. They have no numbers.
+    fn take_orders(&mut self, instrument: &mut Instrument, most: usize) {
+        let security_id = instrument.id;
+        if instrument.top_orders {
+            let top = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
+            if top != instrument.top {
+                instrument.top = top.clone();
+                self.orders.push(Planned::TopOrders { security_id, top });
+            }
+        }
+        if instrument.every_order {
+            let now = [BID, OFFER].map(|side| instrument.published_orders(side).to_vec());
+            let updates = order_updates(&instrument.top, &now);
+            instrument.top = now;
+            for some in updates.chunks(most) {
+                self.orders.push(Planned::OrderUpdates { security_id, updates: some.to_vec() });
+            }
+        }
+    }
+
+    /// What turns the published books into those that there are.
+    fn take_books(&mut self, instrument: &mut Instrument, depth: usize, prng: &mut Prng) {
+        for is_implied in [false, true] {
+            for side in [BID, OFFER] {
+                let wanted = if is_implied {
+                    let levels = instrument.implied_levels(side);
+                    levels[..levels.len().min(IMPLIED_DEPTH)].to_vec()
+                } else {
+                    instrument.levels(side, depth)
+                };
+                let published = if is_implied { &mut instrument.implied_book } else { &mut instrument.book };
+                let mut steps = Vec::new();
+                edits(&published[side], &wanted, prng, &mut steps);
+                published[side] = wanted;
+                let list = if is_implied { &mut self.implied } else { &mut self.books };
+                for edit in steps {
+                    let (rpt_seq, kind) = (instrument.next_rpt_seq(), side_type(side, is_implied));
+                    let entry = BookEntry { security_id: instrument.id, rpt_seq, kind, edit };
+                    list[usize::from(instrument.long)].push(entry);
+                }
+            }
+        }
+    }
+
+    /// What changed of the session since it was like `was`.
+    fn take_statistics(&mut self, instrument: &mut Instrument, was: &Session) {
+        let is = instrument.session;
+        for (kind, was, is) in [
+            (MdEntryTypeStatistics::OPEN_PRICE, was.open_e9, is.open_e9),
+            (MdEntryTypeStatistics::HIGH_TRADE, was.high_e9, is.high_e9),
+            (MdEntryTypeStatistics::LOW_TRADE, was.low_e9, is.low_e9),
+        ] {
+            if let Some(price_e9) = is.filter(|_| was != is) {
+                let rpt_seq = instrument.next_rpt_seq();
+                let entry = StatEntry { security_id: instrument.id, rpt_seq, kind, price_e9 };
+                self.statistics[usize::from(instrument.long)].push(entry);
+            }
+        }
+    }
+
+    /// The messages, in the order in which they are sent: trades and volume, orders, books of price levels, statistics.
+    fn into_messages(self, most_trades: usize, most: usize) -> Vec<Planned> {
+        let mut planned = Vec::new();
+        for (long, entries) in [false, true].into_iter().zip(self.trades) {
             for some in entries.chunks(most_trades) {
                 planned.push(Planned::Trades { long, entries: some.to_vec() });
             }
         }
-        for (long, entries) in [false, true].into_iter().zip(volumes) {
+        for (long, entries) in [false, true].into_iter().zip(self.volumes) {
             for some in entries.chunks(most) {
                 planned.push(Planned::Volume { long, entries: some.to_vec() });
             }
         }
-        planned.extend(top_orders);
-        for (is_implied, both) in [(false, books), (true, implied)] {
+        planned.extend(self.orders);
+        for (implied, both) in [(false, self.books), (true, self.implied)] {
             for (long, entries) in [false, true].into_iter().zip(both) {
                 for some in entries.chunks(most) {
-                    planned.push(Planned::Book { long, implied: is_implied, entries: some.to_vec() });
+                    planned.push(Planned::Book { long, implied, entries: some.to_vec() });
                 }
             }
         }
-        for (long, entries) in [false, true].into_iter().zip(statistics) {
+        for (long, entries) in [false, true].into_iter().zip(self.statistics) {
             for some in entries.chunks(most) {
                 planned.push(Planned::Statistics { long, entries: some.to_vec() });
             }
