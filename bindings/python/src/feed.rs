@@ -8,7 +8,7 @@ use crate::tables::{Table, record_batch};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use barewire_feed_handler::emulator::connections;
+use barewire_feed_emulator::connections;
 use barewire_feed_handler::{ChannelPlan, FeedHandler, Input, Plan, Replay, SocketOptions};
 use barewire_port::Speed;
 use pyo3::prelude::*;

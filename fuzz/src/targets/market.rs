@@ -4,7 +4,7 @@ use crate::INPUT_MAX;
 use crate::bytes::Bytes;
 use barewire_base::{Duration, Instant};
 use barewire_feed::{BookView, Channel, Config, DefinitionLoop, Feed, Line, LineSide, Listener, Recovery};
-use barewire_feed_handler::emulator::{Emulator, EmulatorConfig};
+use barewire_feed_emulator::{Emulator, EmulatorConfig};
 use barewire_feed_handler::{FeedType, Side};
 use std::hint::black_box;
 

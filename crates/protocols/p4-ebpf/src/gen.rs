@@ -38,6 +38,11 @@ pub(crate) const MOST_TRIES: i32 = 4;
 /// What a part of the program needs, or why it cannot be.
 pub(crate) type Made<T = ()> = Result<T, Reason>;
 
+/// Nothing of the program can run, as it cannot do without this.
+fn nothing(place: &str, reason: Reason) -> Refusal {
+    Refusal::Nothing { place: place.to_owned(), reason }
+}
+
 /// A parser's place, known at this point of the compilation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ParserPlace {
@@ -511,13 +516,60 @@ impl<'p> Gen<'p> {
         stamps || meters || self.target.ingress_timestamp.is_some() || self.target.steps.iter().any(set)
     }
 
+    /// Ends the packet's path where the program asked for that: drops it, or has done with it what was asked for. `kept`: it is known
+    /// where the packet goes.
+    fn stop_if(&mut self, value: Operand, kept: bool) -> Result<(), Refusal> {
+        let step = |reason| nothing("a step", reason);
+        let reason = match value {
+            Operand::Slot(slot::ASSERT) => drop_reason::ASSERT,
+            Operand::Slot(slot::DIGEST) => {
+                return self.take_digest().map_err(|reason| nothing("a digest", reason));
+            }
+            Operand::Slot(slot::RESUBMIT) => return self.recirculate(Kind::Resubmit).map_err(step),
+            Operand::Slot(slot::CLONE) if !kept => return self.make_clone().map_err(step),
+            Operand::Slot(slot::CLONE) => return self.keep_clone().map_err(step),
+            // It is deparsed first.
+            Operand::Slot(slot::RECIRCULATE) => {
+                self.keep_whole();
+                return Ok(());
+            }
+            // Requests that the kernel never makes: those packets went to user space before.
+            Operand::Slot(_) => return Ok(()),
+            Operand::Field(field) if Some(field) == self.target.mcast_grp => {
+                return self.take_group(value).map_err(step);
+            }
+            // One queue has one priority.
+            _ => drop_reason::PROGRAM,
+        };
+        let out = self.dropped(reason);
+        self.operand(value, Reg::R0).map_err(step)?;
+        self.asm.jump_nonzero(Reg::R0, out);
+        Ok(())
+    }
+
+    /// Notes the multicast group that ingress chose. Where copies are not made here it is never set.
+    fn take_group(&mut self, group: Operand) -> Made {
+        if self.copies.is_none() {
+            return Ok(());
+        }
+        self.operand(group, Reg::R0)?;
+        let (group, usual) = (self.scratch(GROUP), self.asm.label());
+        self.asm.store(Size::D, VECTOR, group, Reg::R0);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, usual);
+        // What ingress asked for is not asked of its copies.
+        self.forget_request(Kind::Recirculate);
+        let cut = self.slot(slot::TRUNCATE);
+        self.asm.store_imm(Size::D, VECTOR, cut, 0);
+        self.asm.place(usual);
+        Ok(())
+    }
+
     /// The whole program.
     pub fn program_whole(mut self) -> Result<(Form, Shape), Refusal> {
-        let whole = |place: &str, reason| Refusal::Nothing { place: place.to_owned(), reason };
         // Where clones go on.
         let behind = self.asm.label();
         self.behind = Some(behind);
-        self.prologue().map_err(|reason| whole("a packet's arrival", reason))?;
+        self.prologue().map_err(|reason| nothing("a packet's arrival", reason))?;
         let steps = self.target.steps.clone();
         // Whether it is known where the packet goes.
         let mut kept = false;
@@ -527,73 +579,28 @@ impl<'p> Gen<'p> {
                 Step::Parse(parser) => self.parser(*parser),
                 Step::Run(pipeline) => {
                     if std::mem::take(&mut ingress) {
-                        self.clone_to_egress().map_err(|reason| whole("clones", reason))?;
+                        self.clone_to_egress().map_err(|reason| nothing("clones", reason))?;
                     }
                     self.pipeline(*pipeline);
                 }
                 Step::Set(field, _)
                     if self.copies.is_some() && self.target.replica.is_some_and(|(f, _)| f == *field) =>
                 {
-                    self.packet_type(*field).map_err(|reason| whole("the target's metadata", reason))?;
+                    self.packet_type(*field).map_err(|reason| nothing("the target's metadata", reason))?;
                 }
                 Step::Set(field, value)
                     if self.copies == Some(Copies::NotBack) && self.target.egress_port == Some(*field) =>
                 {
-                    self.way_out(*field, *value).map_err(|reason| whole("the target's metadata", reason))?;
+                    self.way_out(*field, *value)
+                        .map_err(|reason| nothing("the target's metadata", reason))?;
                 }
                 Step::Set(field, value) => {
                     let made = self.operand(*value, Reg::R0).and_then(|()| self.set_meta(*field, Reg::R0));
-                    made.map_err(|reason| whole("the target's metadata", reason))?;
+                    made.map_err(|reason| nothing("the target's metadata", reason))?;
                 }
                 Step::StopIfAny(values, _) => {
                     for value in values {
-                        let reason = match value {
-                            Operand::Slot(slot::ASSERT) => drop_reason::ASSERT,
-                            Operand::Slot(slot::DIGEST) => {
-                                self.take_digest().map_err(|reason| whole("a digest", reason))?;
-                                continue;
-                            }
-                            Operand::Slot(slot::RESUBMIT) => {
-                                self.recirculate(Kind::Resubmit).map_err(|reason| whole("a step", reason))?;
-                                continue;
-                            }
-                            Operand::Slot(slot::CLONE) if !kept => {
-                                self.make_clone().map_err(|reason| whole("a step", reason))?;
-                                continue;
-                            }
-                            Operand::Slot(slot::CLONE) => {
-                                self.keep_clone().map_err(|reason| whole("a step", reason))?;
-                                continue;
-                            }
-                            // It is deparsed first.
-                            Operand::Slot(slot::RECIRCULATE) => {
-                                self.keep_whole();
-                                continue;
-                            }
-                            // Requests that the kernel never makes: those packets went to user space before.
-                            Operand::Slot(_) => continue,
-                            Operand::Field(field) if Some(*field) == self.target.mcast_grp => {
-                                // Where copies are not made here it is never set.
-                                if self.copies.is_some() {
-                                    self.operand(*value, Reg::R0)
-                                        .map_err(|reason| whole("a step", reason))?;
-                                    let (group, usual) = (self.scratch(GROUP), self.asm.label());
-                                    self.asm.store(Size::D, VECTOR, group, Reg::R0);
-                                    self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, usual);
-                                    // What ingress asked for is not asked of its copies.
-                                    self.forget_request(Kind::Recirculate);
-                                    let cut = self.slot(slot::TRUNCATE);
-                                    self.asm.store_imm(Size::D, VECTOR, cut, 0);
-                                    self.asm.place(usual);
-                                }
-                                continue;
-                            }
-                            // One queue has one priority.
-                            _ => drop_reason::PROGRAM,
-                        };
-                        let out = self.dropped(reason);
-                        self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
-                        self.asm.jump_nonzero(Reg::R0, out);
+                        self.stop_if(*value, kept)?;
                     }
                 }
                 Step::StopIfEqual(left, right, _) => {
@@ -605,24 +612,24 @@ impl<'p> Gen<'p> {
                         self.asm.jump_nonzero(Reg::R0, on);
                     }
                     let made = self.operand(*left, Reg::R0).and_then(|()| self.operand(*right, Reg::R1));
-                    made.map_err(|reason| whole("a step", reason))?;
+                    made.map_err(|reason| nothing("a step", reason))?;
                     self.asm.jump_if(Bits::B64, Cond::Eq, Reg::R0, Reg::R1, out);
                     self.asm.place(on);
                 }
                 Step::Keep(value) => {
                     kept = true;
                     self.asm.place(behind);
-                    self.operand(*value, Reg::R0).map_err(|reason| whole("a step", reason))?;
+                    self.operand(*value, Reg::R0).map_err(|reason| nothing("a step", reason))?;
                     let at = self.shape.result as i16 + 16;
                     self.asm.store(Size::D, VECTOR, at, Reg::R0);
                 }
                 Step::Deparse(deparser) if at + 1 < steps.len() => {
                     let made = self.deparse_code(*deparser);
-                    made.map_err(|reason| whole("the deparser of ingress", reason))?;
+                    made.map_err(|reason| nothing("the deparser of ingress", reason))?;
                     self.new_packet();
                 }
                 Step::Deparse(deparser) => {
-                    self.deparse(*deparser).map_err(|reason| whole("the deparser", reason))?;
+                    self.deparse(*deparser).map_err(|reason| nothing("the deparser", reason))?;
                 }
             }
         }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use barewire_p4::ir::{
-    Action, ActionCall, ActionId, BinaryOp, Expr, FieldRef, InitialEntry, KeyField, KeySource, MatchKind,
-    Param, Selector, Stmt, Table, TableActions, TableId, TableKind, UnaryOp,
+    Action, ActionCall, ActionId, BinaryOp, CalcInput, Expr, FieldRef, InitialEntry, KeyField, KeySource,
+    MatchKind, Param, Selector, Stmt, Table, TableActions, TableId, TableKind, UnaryOp,
 };
 use barewire_p4::key::MatchParam;
 use barewire_p4_source::Span;
@@ -13,7 +13,7 @@ use barewire_p4_source::ast::{self, DeclKind, Direction, ExprKind, Keyset, Keyse
 use barewire_p4_source::instances::key_name;
 use barewire_p4_source::types::ty::{self, FnId, TypeId};
 use barewire_p4_source::types::value;
-use barewire_p4_source::types::{ArgSource, CallInfo, Callee, EntryInfo};
+use barewire_p4_source::types::{ArgSource, CallInfo, Callee, EntryInfo, TableInfo};
 use num_bigint::{BigInt, BigUint};
 
 use super::code::{self, Ins, Label};
@@ -29,6 +29,34 @@ enum Set<'a> {
     Keyset(&'a Keyset),
     /// An element of a list.
     Value(&'a ast::Expr),
+}
+
+/// What a table is looked up by.
+#[derive(Default)]
+struct Keys {
+    key: Vec<KeyField>,
+    /// Fields that are computed in front of the table, and from which of its keys.
+    computed: Vec<(FieldRef, usize)>,
+    /// What an action selector hashes.
+    selected: Vec<CalcInput>,
+}
+
+/// How entries of these keys are found.
+fn kind_of(key: &[KeyField], span: Span) -> Result<TableKind> {
+    let lpms = key.iter().filter(|k| k.kind == MatchKind::Lpm).count();
+    if lpms > 1 {
+        return refuse(span, "several `lpm` keys in one table");
+    }
+    let has = |wanted: &[MatchKind]| key.iter().any(|k| wanted.contains(&k.kind));
+    Ok(if has(&[MatchKind::Range]) {
+        TableKind::Range
+    } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
+        TableKind::Ternary
+    } else if lpms == 1 {
+        TableKind::Lpm
+    } else {
+        TableKind::Exact
+    })
 }
 
 /// `@priority(n)` of an entry, which the reference compiler reads: lower numbers win.
@@ -146,7 +174,58 @@ impl<'a> Lower<'a> {
     fn table(&mut self, id: ty::TableId, span: Span) -> Result<Lowered> {
         let info = &self.t.tables[id.index()];
         let decl = info.decl;
-        let (mut key, mut computed, mut selected) = (Vec::new(), Vec::new(), Vec::new());
+        let Keys { key, computed, selected } = self.keys(info)?;
+        let kind = kind_of(&key, span)?;
+
+        let mut actions: Vec<(FnId, ActionId)> = Vec::new();
+        let copies = self.frames.iter().any(|frame| !frame.copies.is_empty());
+        let around = std::mem::replace(&mut self.exits, copies.then_some(None));
+        for action in &info.actions {
+            if actions.iter().all(|(known, _)| *known != action.action) {
+                let id = self.table_action(action.action, action.listed, span)?;
+                actions.push((action.action, id));
+            }
+        }
+        let exits = std::mem::replace(&mut self.exits, around).flatten();
+        // Two applications of one control by its type are told apart.
+        let mut name = self.control_name(&info.name, &decl.annotations);
+        if self.program.tables.iter().any(|table| table.name == name) {
+            self.names.entry(name.clone()).or_insert(1);
+            name = self.unique(&name);
+        }
+        let size = self.size_of(info, span)?;
+        let source = self.implementation(decl, selected, span)?;
+        let id = TableId::from(self.program.tables.len());
+        let mut table = Table {
+            id: id.0,
+            source,
+            default_action_const: info.default_is_const,
+            // The behavioral model lets nobody change a table that comes with entries, be they none.
+            immutable: self.property(decl, "entries").is_some(),
+            ..Table::new(name, kind, key, actions.iter().map(|(_, id)| *id).collect(), size)
+        };
+        if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
+            table.support_timeout = true;
+        }
+        self.default_action(info, &actions, &mut table, span)?;
+        let smallest = matches!(
+            self.property_value(decl, "largest_priority_wins")?,
+            Some(Val::Truth(Expr::Bool(false)))
+        );
+        self.entries(&info.entries, !smallest, &actions, &mut table)?;
+        table.max_size = table.max_size.max(table.entries.len() as u32);
+        // PSA's NOTIFY_CONTROL.
+        if let Some(Val::Num(Expr::Int(mode))) = self.property_value(decl, "psa_idle_timeout")? {
+            table.support_timeout = mode == BigInt::from(1);
+        }
+        self.direct_objects(decl, &mut table, span)?;
+        self.program.tables.push(table);
+        Ok(Lowered { id, actions, computed, exits })
+    }
+
+    /// What a table is looked up by.
+    fn keys(&mut self, info: &'a TableInfo<'a>) -> Result<Keys> {
+        let mut keys = Keys::default();
         for (at, field) in info.keys.iter().enumerate() {
             let element = field.element;
             let span = element.span;
@@ -158,7 +237,7 @@ impl<'a> Lower<'a> {
                 "optional" => MatchKind::Optional,
                 "selector" => {
                     let (val, ty) = self.value(&element.expr)?;
-                    self.inputs(&val, ty, span, &mut selected)?;
+                    self.inputs(&val, ty, span, &mut keys.selected)?;
                     continue;
                 }
                 other => return refuse(span, format!("the match kind `{other}` is not one of v1model")),
@@ -185,114 +264,89 @@ impl<'a> Lower<'a> {
                 }
                 _ => {
                     let field = self.temp("key", shape.width, shape.signed);
-                    computed.push((field.clone(), at));
+                    keys.computed.push((field.clone(), at));
                     KeySource::Field(field)
                 }
             };
             let name = key_name(self.t, element)
                 .unwrap_or_else(|| self.map.text(element.expr.span).split_whitespace().collect::<String>());
-            key.push(KeyField { name, kind, source, width: shape.width, mask: None });
+            keys.key.push(KeyField { name, kind, source, width: shape.width, mask: None });
         }
-        let lpms = key.iter().filter(|k| k.kind == MatchKind::Lpm).count();
-        if lpms > 1 {
-            return refuse(span, "several `lpm` keys in one table");
-        }
-        let has = |wanted: &[MatchKind]| key.iter().any(|k| wanted.contains(&k.kind));
-        let kind = if has(&[MatchKind::Range]) {
-            TableKind::Range
-        } else if has(&[MatchKind::Ternary, MatchKind::Optional]) {
-            TableKind::Ternary
-        } else if lpms == 1 {
-            TableKind::Lpm
-        } else {
-            TableKind::Exact
-        };
+        Ok(keys)
+    }
 
-        let mut actions: Vec<(FnId, ActionId)> = Vec::new();
-        let copies = self.frames.iter().any(|frame| !frame.copies.is_empty());
-        let around = std::mem::replace(&mut self.exits, copies.then_some(None));
-        for action in &info.actions {
-            if actions.iter().all(|(known, _)| *known != action.action) {
-                let id = self.table_action(action.action, action.listed, span)?;
-                actions.push((action.action, id));
-            }
-        }
-        let exits = std::mem::replace(&mut self.exits, around).flatten();
-        // Two applications of one control by its type are told apart.
-        let mut name = self.control_name(&info.name, &decl.annotations);
-        if self.program.tables.iter().any(|table| table.name == name) {
-            self.names.entry(name.clone()).or_insert(1);
-            name = self.unique(&name);
-        }
-        let own = self.property(decl, "entries");
+    /// For how many entries a table has room.
+    fn size_of(&self, info: &'a TableInfo<'a>, span: Span) -> Result<u32> {
+        let own = self.property(info.decl, "entries");
         let count = info.entries.len() as u32;
         let asked = match info.size.as_ref().and_then(value::Value::as_int) {
             Some(size) => {
-                let span = self.property(decl, "size").map_or(span, |property| property.span);
+                let span = self.property(info.decl, "size").map_or(span, |property| property.span);
                 Some(at_most(size, "entries", span)?)
             }
             None => None,
         };
-        let size = match asked {
+        Ok(match asked {
             // Constant entries are all that there is room for.
             _ if count > 0 && own.is_some_and(|entries| entries.is_const) => count,
             _ if info.keys.is_empty() && info.default_is_const => DEFAULT_SIZE,
             Some(size) => size.max(count),
             None if count > 0 => count,
             None => DEFAULT_SIZE,
-        };
-        let implementation = match self.property_value(decl, "implementation")? {
+        })
+    }
+
+    /// Where a table's entries have their actions from. A selector takes what the table's keys select by, unless another table came first.
+    fn implementation(
+        &mut self,
+        decl: &'a ast::Decl,
+        selected: Vec<CalcInput>,
+        span: Span,
+    ) -> Result<TableActions> {
+        let found = match self.property_value(decl, "implementation")? {
             None => self.property_value(decl, "psa_implementation")?,
             found => found,
         };
-        let source = match implementation {
-            None => TableActions::Direct,
+        match found {
+            None => Ok(TableActions::Direct),
             Some(Val::Object(Object::Profile(profile))) => {
                 if let Some(selector) = &mut self.program.profiles[profile.at()].selector
                     && selector.input.is_empty()
                 {
                     *selector = Selector { algorithm: selector.algorithm, input: selected };
                 }
-                TableActions::Profile(profile)
+                Ok(TableActions::Profile(profile))
             }
-            Some(_) => return refuse(span, "this implementation is not lowered"),
+            Some(_) => refuse(span, "this implementation is not lowered"),
+        }
+    }
+
+    /// What runs where no entry matches.
+    fn default_action(
+        &mut self,
+        info: &'a TableInfo<'a>,
+        actions: &[(FnId, ActionId)],
+        table: &mut Table,
+        span: Span,
+    ) -> Result<()> {
+        let Some((action, call)) = info.default_action else { return Ok(()) };
+        let args = match call.map(|call| (&call.kind, self.t.calls.get(&call.id), call.span)) {
+            Some((ExprKind::Call(call), Some(info), span)) => {
+                self.entry_args(action, info, &call.args, span)?
+            }
+            _ => self.no_args(action, span)?,
         };
-        let id = TableId::from(self.program.tables.len());
-        let mut table = Table {
-            id: id.0,
-            source,
-            default_action_const: info.default_is_const,
-            // The behavioral model lets nobody change a table that comes with entries, be they none.
-            immutable: own.is_some(),
-            ..Table::new(name, kind, key, actions.iter().map(|(_, id)| *id).collect(), size)
+        let Some((_, id)) = actions.iter().find(|(known, _)| *known == action) else {
+            return refuse(span, "the default action is not in the table");
         };
-        if let Some(Val::Truth(Expr::Bool(true))) = self.property_value(decl, "support_timeout")? {
-            table.support_timeout = true;
-        }
-        if let Some((action, call)) = &info.default_action {
-            let (action, call) = (*action, *call);
-            let args = match call.map(|call| (&call.kind, self.t.calls.get(&call.id), call.span)) {
-                Some((ExprKind::Call(call), Some(info), span)) => {
-                    self.entry_args(action, info, &call.args, span)?
-                }
-                _ => self.no_args(action, span)?,
-            };
-            let Some((_, id)) = actions.iter().find(|(known, _)| *known == action) else {
-                return refuse(span, "the default action is not in the table");
-            };
-            table.default_entry_const = info.default_is_const;
-            table.default = Some(ActionCall { action: *id, args });
-        }
-        let smallest = matches!(
-            self.property_value(decl, "largest_priority_wins")?,
-            Some(Val::Truth(Expr::Bool(false)))
-        );
-        self.entries(&info.entries, !smallest, &actions, &mut table)?;
-        table.max_size = table.max_size.max(table.entries.len() as u32);
-        // PSA's NOTIFY_CONTROL.
-        if let Some(Val::Num(Expr::Int(mode))) = self.property_value(decl, "psa_idle_timeout")? {
-            table.support_timeout = mode == BigInt::from(1);
-        }
+        table.default_entry_const = info.default_is_const;
+        table.default = Some(ActionCall { action: *id, args });
+        Ok(())
+    }
+
+    /// The counter and the meter that have an element for each entry.
+    fn direct_objects(&mut self, decl: &'a ast::Decl, table: &mut Table, span: Span) -> Result<()> {
+        let id = TableId(table.id);
         for property in ["counters", "meters", "psa_direct_counter", "psa_direct_meter"] {
             let Some(value) = self.property_value(decl, property)? else { continue };
             let span = self.property(decl, property).map_or(span, |property| property.span);
@@ -323,8 +377,7 @@ impl<'a> Lower<'a> {
                 }
             }
         }
-        self.program.tables.push(table);
-        Ok(Lowered { id, actions, computed, exits })
+        Ok(())
     }
 
     /// An action as a table runs it.

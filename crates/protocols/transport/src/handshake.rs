@@ -206,22 +206,7 @@ impl<M: Memory> Endpoint<M> {
         {
             return self.ask_for_proof(now, leg, local, remote, &init);
         }
-        // Connections from here have a share of the table that nobody else gets.
-        let own = self.config.flows_max / OWN_SHARE;
-        let free = self.flows_free().saturating_sub(own).min(self.memory.flow_room(owner));
-        let host = peers::key(remote.ip());
-        if !self.peers.admits(host, free) {
-            self.counters.peer_share_refusals.add(1);
-            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
-            return Verdict::Drop(DropReason::FlowTableFull);
-        }
-        if said.is_some() && self.has_too_many_pending(local, remote) {
-            // Without a word: it asks again, and by then others have said who they are, or have run out of time.
-            return Verdict::Drop(DropReason::FlowTableFull);
-        }
-        if free == 0 || !self.has_event_room() || !self.memory.admit_flow(owner) {
-            self.press(now, owner);
-            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+        if !self.admits(now, local, remote, &init, owner) {
             return Verdict::Drop(DropReason::FlowTableFull);
         }
         let mut hands = None;
@@ -249,19 +234,10 @@ impl<M: Memory> Endpoint<M> {
         let counts = self.legs.get_mut(leg);
         counts.half_open += 1;
         *counts.half_open_at.entry(local.port()).or_insert(0) += 1;
-        self.peers.add(host);
+        self.peers.add(peers::key(remote.ip()));
         self.by_remote.insert((remote, init.src_cid), slot);
-        let credit_window = self.config.credit_window();
+        self.begin_accepting(slot, local.port(), header, &init);
         let f = &mut self.flows[slot as usize];
-        f.state = State::Accepting;
-        f.listener = local.port();
-        f.is_accepted = true;
-        f.remote_cid = init.src_cid;
-        f.ordered = init.options & option::UNORDERED == 0;
-        f.mss = f.mss.min(init.mss);
-        f.pieces = self.config.mtu_discovery && init.options & option::PIECES != 0;
-        f.tx.credit_limit = header.credit;
-        f.rx = Receiver::new(header.seq, credit_window);
         if let Some((said, noise, peer)) = hands {
             f.mss = f.mss.min(self.legs.mss(f.leg, remote.is_ipv6()) - msg::TAG_LEN as u16);
             f.control_due = true;
@@ -279,6 +255,50 @@ impl<M: Memory> Endpoint<M> {
         f.control_due = true;
         self.touch(slot, now);
         Verdict::Consumed
+    }
+
+    /// Whether there is room for a flow more that a peer asks for; its place in the application's quota is taken then. Whoever is refused hears
+    /// of it, except for one: who asks for encryption asks again, and by then others have said who they are, or have run out of time.
+    fn admits(
+        &mut self,
+        now: Instant,
+        local: SocketAddr,
+        remote: SocketAddr,
+        init: &msg::Init,
+        owner: u32,
+    ) -> bool {
+        // Connections from here have a share of the table that nobody else gets.
+        let own = self.config.flows_max / OWN_SHARE;
+        let free = self.flows_free().saturating_sub(own).min(self.memory.flow_room(owner));
+        if !self.peers.admits(peers::key(remote.ip()), free) {
+            self.counters.peer_share_refusals.add(1);
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+            return false;
+        }
+        if init.options & option::SECURE != 0 && self.has_too_many_pending(local, remote) {
+            return false;
+        }
+        if free == 0 || !self.has_event_room() || !self.memory.admit_flow(owner) {
+            self.press(now, owner);
+            self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
+            return false;
+        }
+        true
+    }
+
+    /// A new flow is what its client asked for, as far as we agree.
+    fn begin_accepting(&mut self, slot: u32, listener: u16, header: &Header, init: &msg::Init) {
+        let credit_window = self.config.credit_window();
+        let f = &mut self.flows[slot as usize];
+        f.state = State::Accepting;
+        f.listener = listener;
+        f.is_accepted = true;
+        f.remote_cid = init.src_cid;
+        f.ordered = init.options & option::UNORDERED == 0;
+        f.mss = f.mss.min(init.mss);
+        f.pieces = self.config.mtu_discovery && init.options & option::PIECES != 0;
+        f.tx.credit_limit = header.credit;
+        f.rx = Receiver::new(header.seq, credit_window);
     }
 
     /// Answers an INIT without a good cookie with one, as often as strangers are answered.

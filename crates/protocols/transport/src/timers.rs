@@ -100,96 +100,111 @@ impl<M: Memory> Endpoint<M> {
                 self.counters.count_mtu(f.mtu.missed(now, lost.longest, f.rtt.smoothed()));
             }
         }
-        if now >= f.retry_at {
-            if f.tx.outstanding() == 0 {
-                f.retry_at = Instant::FAR_FUTURE;
-            } else if std::mem::take(&mut f.excused) {
-                f.repeat_due = Some(Repeat::First);
-                f.retry_at = now + f.timeout(now, config);
-            } else if !f.probed && f.timeouts == 0 {
-                f.probed = true;
-                f.repeat_due = Some(Repeat::Last);
-                self.counters.probes.add(1);
-                f.retry_at = now + f.timeout(now, config);
-            } else {
-                if f.timeouts == 0 {
-                    f.first_timeout_at = now;
-                }
-                let dead_at = (f.first_timeout_at + config.dead_after).max(self.spares_until);
-                if now >= dead_at {
-                    // Perhaps only one direction is dead.
-                    self.queue_reset(slot, CloseReason::Reset);
-                    self.end(slot, now, CloseReason::TimedOut);
-                    return false;
-                }
-                f.timeouts += 1;
-                if now.since(f.first_timeout_at) >= config.gentle_period {
-                    f.path = PathSign::Silent;
-                }
-                self.counters.timeouts.add(1);
-                f.repeat_due = Some(Repeat::First);
-                f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
-                f.retry_at = (now + f.timeout(now, config)).min(dead_at);
-            }
-        }
-        if now >= f.stall_at && !self.check_stall(slot, now) {
+        if now >= f.retry_at && !self.on_retry_timer(slot, now) {
             return false;
         }
-        let config = &self.config;
+        if now >= self.flows[slot as usize].stall_at && !self.check_stall(slot, now) {
+            return false;
+        }
         let f = &mut self.flows[slot as usize];
         if now >= f.credit_probe_at {
             f.credit_probe_at = Instant::FAR_FUTURE;
             f.credit_probes += 1;
             f.control_due = true;
         }
-        if now >= f.keepalive_at {
-            if let Some(idle) = config.idle_timeout
-                && now.since(f.used_at) >= idle
-                && !f.closing
-            {
-                self.tell_closed(slot, CloseReason::Idle);
-                self.begin_close(slot, now);
-            }
-            let config = &self.config;
-            let f = &mut self.flows[slot as usize];
-            let silent = now.since(f.heard_at);
-            f.keepalive_at = if silent < config.keepalive {
-                f.heard_at + config.keepalive
-            } else if f.keepalives >= config.keepalive_probes && now < self.spares_until {
-                self.spares_until
-            } else if f.keepalives >= config.keepalive_probes {
-                self.end(slot, now, CloseReason::TimedOut);
-                return false;
-            } else {
-                if f.keepalives > 0 {
-                    f.path = PathSign::Silent;
-                }
-                f.keepalives += 1;
-                f.control_due = true;
-                self.counters.keepalives_tx.add(1);
-                now + config.keepalive_interval
-            };
-            let f = &mut self.flows[slot as usize];
-            if let Some(idle) = self.config.idle_timeout
-                && !f.closing
-            {
-                f.keepalive_at = f.keepalive_at.min(f.used_at + idle);
-            }
+        if now >= f.keepalive_at && !self.on_keepalive_timer(slot, now) {
+            return false;
         }
+        now < self.flows[slot as usize].give_up_at || self.on_give_up_timer(slot, now)
+    }
+
+    /// What is outstanding was not acknowledged in time: it is probed for once, then repeated, ever more slowly. False when the flow is gone.
+    fn on_retry_timer(&mut self, slot: u32, now: Instant) -> bool {
+        let config = &self.config;
         let f = &mut self.flows[slot as usize];
-        if now >= f.give_up_at {
-            // A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our
-            // half is not done, its own time-outs judge; while the application holds messages, the peer may have to wait.
-            let moves = now.since(f.used_at) < self.config.dead_after;
-            if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
-                f.give_up_at = now + self.config.dead_after;
-            } else if now < self.spares_until {
-                f.give_up_at = self.spares_until;
-            } else {
+        if f.tx.outstanding() == 0 {
+            f.retry_at = Instant::FAR_FUTURE;
+        } else if std::mem::take(&mut f.excused) {
+            f.repeat_due = Some(Repeat::First);
+            f.retry_at = now + f.timeout(now, config);
+        } else if !f.probed && f.timeouts == 0 {
+            f.probed = true;
+            f.repeat_due = Some(Repeat::Last);
+            self.counters.probes.add(1);
+            f.retry_at = now + f.timeout(now, config);
+        } else {
+            if f.timeouts == 0 {
+                f.first_timeout_at = now;
+            }
+            let dead_at = (f.first_timeout_at + config.dead_after).max(self.spares_until);
+            if now >= dead_at {
+                // Perhaps only one direction is dead.
                 self.queue_reset(slot, CloseReason::Reset);
                 self.end(slot, now, CloseReason::TimedOut);
                 return false;
             }
+            f.timeouts += 1;
+            if now.since(f.first_timeout_at) >= config.gentle_period {
+                f.path = PathSign::Silent;
+            }
+            self.counters.timeouts.add(1);
+            f.repeat_due = Some(Repeat::First);
+            f.cc.on_timeout(&config.congestion, now, f.rtt.smoothed(), f.timeouts);
+            f.retry_at = (now + f.timeout(now, config)).min(dead_at);
+        }
+        true
+    }
+
+    /// Nothing was heard for a while, or the flow may have been idle for too long. False when the flow is gone.
+    fn on_keepalive_timer(&mut self, slot: u32, now: Instant) -> bool {
+        let f = &mut self.flows[slot as usize];
+        if let Some(idle) = self.config.idle_timeout
+            && now.since(f.used_at) >= idle
+            && !f.closing
+        {
+            self.tell_closed(slot, CloseReason::Idle);
+            self.begin_close(slot, now);
+        }
+        let config = &self.config;
+        let f = &mut self.flows[slot as usize];
+        let silent = now.since(f.heard_at);
+        f.keepalive_at = if silent < config.keepalive {
+            f.heard_at + config.keepalive
+        } else if f.keepalives >= config.keepalive_probes && now < self.spares_until {
+            self.spares_until
+        } else if f.keepalives >= config.keepalive_probes {
+            self.end(slot, now, CloseReason::TimedOut);
+            return false;
+        } else {
+            if f.keepalives > 0 {
+                f.path = PathSign::Silent;
+            }
+            f.keepalives += 1;
+            f.control_due = true;
+            self.counters.keepalives_tx.add(1);
+            now + config.keepalive_interval
+        };
+        if let Some(idle) = config.idle_timeout
+            && !f.closing
+        {
+            f.keepalive_at = f.keepalive_at.min(f.used_at + idle);
+        }
+        true
+    }
+
+    /// A closing flow whose own half is done and whose peer, alive, neither sends nor ends its half. While our half is not done, its own
+    /// time-outs judge; while the application holds messages, the peer may have to wait. False when the flow is gone.
+    fn on_give_up_timer(&mut self, slot: u32, now: Instant) -> bool {
+        let f = &mut self.flows[slot as usize];
+        let moves = now.since(f.used_at) < self.config.dead_after;
+        if f.tx.fin != Fin::Acked || f.tx.outstanding() > 0 || f.held > 0 || moves {
+            f.give_up_at = now + self.config.dead_after;
+        } else if now < self.spares_until {
+            f.give_up_at = self.spares_until;
+        } else {
+            self.queue_reset(slot, CloseReason::Reset);
+            self.end(slot, now, CloseReason::TimedOut);
+            return false;
         }
         true
     }

@@ -2,7 +2,7 @@
 
 use barewire_engine::best_port;
 use barewire_frame::{Pool, PoolConfig};
-use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
+use barewire_netns::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
 use barewire_port::OpenError;
 use barewire_testing::{Needs, have};
 

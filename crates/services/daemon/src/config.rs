@@ -345,7 +345,7 @@ impl Config {
             path: path.to_owned(),
             message: with_nearest_key(&without_keys(&e.to_string())),
         })?;
-        let File { daemon, mut interface, ports, channel, transport: t, rdma, security } = file;
+        let File { daemon, mut interface, ports, channel, transport, rdma, security } = file;
         let (mut all, first) = (Vec::new(), interface.port());
         if ports.is_empty() || !first.is_empty() {
             all.push(first.read(&INTERFACE)?);
@@ -365,80 +365,9 @@ impl Config {
         set(&mut config.pool.chunk_len, interface.chunk_len);
         set(&mut config.pool.huge_pages, interface.huge_pages);
 
-        set(&mut config.name, daemon.name);
-        set(&mut config.socket, daemon.socket);
-        if let Some(mode) = daemon.socket_mode {
-            let digits = mode.trim_start_matches("0o");
-            config.socket_mode = u32::from_str_radix(digits, 8)
-                .ok()
-                .filter(|m| *m <= 0o777)
-                .ok_or_else(|| bad("daemon.socket_mode", &mode, "an octal mode such as \"0660\""))?;
-        }
-        config.allow_uids = daemon.allow_uids;
-        if let Some(idle) = daemon.idle {
-            config.idle = idle.parse().map_err(|e| bad("daemon.idle", &idle, e))?;
-        }
-        config.core = daemon.core;
-        config.cores = daemon.cores;
-        set(&mut config.engines, daemon.engines);
-        if config.engines == 0 || config.engines > ENGINES_MAX {
-            return Err(bad("daemon.engines", config.engines, format!("from 1 to {ENGINES_MAX}")));
-        }
-        config.check_ports()?;
-        set(&mut config.applications_max, daemon.applications_max);
-        if config.applications_max == 0 || config.applications_max > APPLICATIONS_MAX {
-            let why = format!("from 1 to {APPLICATIONS_MAX}");
-            return Err(bad("daemon.applications_max", config.applications_max, why));
-        }
-
-        config.user = UserQuotas {
-            applications: daemon.user_applications_max,
-            flows: daemon.user_flows_max,
-            listeners: daemon.user_listeners_max,
-        };
-        for (key, value) in [
-            ("daemon.user_applications_max", config.user.applications),
-            ("daemon.user_flows_max", config.user.flows),
-            ("daemon.user_listeners_max", config.user.listeners),
-        ] {
-            if value == Some(0) {
-                return Err(bad(key, 0, "at least 1; leave it out for the default"));
-            }
-        }
-
-        set(&mut config.channel.send_bytes, channel.send_mib.map(|m| m.saturating_mul(1 << 20)));
-        set(&mut config.channel.recv_bytes, channel.recv_mib.map(|m| m.saturating_mul(1 << 20)));
-        set(&mut config.channel.sq_entries, channel.requests);
-        set(&mut config.channel.cq_entries, channel.completions);
-        config.channel.check().map_err(|e| bad("channel", format!("{:?}", config.channel), e))?;
-        if config.channel.cq_entries < COMPLETIONS_MIN {
-            return Err(bad(
-                "channel.completions",
-                config.channel.cq_entries,
-                format!("at least {COMPLETIONS_MIN}"),
-            ));
-        }
-
-        let c = &mut config.transport;
-        let us = barewire_base::Duration::from_micros;
-        let ms = barewire_base::Duration::from_millis;
-        set(&mut c.flows_max, t.flows_max);
-        set(&mut c.send_messages_max, t.send_messages_max);
-        set(&mut c.recv_messages_max, t.recv_messages_max);
-        set(&mut c.recv_window_bytes, t.recv_window_kib.map(|k| k.saturating_mul(1024)));
-        set(&mut c.ack_delay, t.ack_delay_us.map(us));
-        set(&mut c.timeout_min, t.timeout_min_us.map(us));
-        set(&mut c.dead_after, t.dead_after_ms.map(ms));
-        set(&mut c.handshake_timeout, t.handshake_timeout_ms.map(ms));
-        set(&mut c.keepalive, t.keepalive_ms.map(ms));
-        set(&mut c.keepalive_interval, t.keepalive_interval_ms.map(ms));
-        set(&mut c.keepalive_probes, t.keepalive_probes);
-        set(&mut c.half_open_max, t.half_open_max);
-        set(&mut c.ecn, t.ecn);
-        set(&mut c.mtu_discovery, t.mtu_discovery);
-        set(&mut c.mtu_raise, t.mtu_raise_s.map(barewire_base::Duration::from_secs));
-        set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
-        c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
+        config.set_daemon(daemon)?;
+        config.set_channel(&channel)?;
+        config.set_transport(&transport);
         if let Some(rdma) = rdma {
             config.set_rdma(&rdma)?;
         }
@@ -474,6 +403,91 @@ impl Config {
             )),
             false => Ok(()),
         }
+    }
+
+    /// The table `[daemon]`.
+    fn set_daemon(&mut self, daemon: DaemonTable) -> Result<(), ConfigError> {
+        set(&mut self.name, daemon.name);
+        set(&mut self.socket, daemon.socket);
+        if let Some(mode) = daemon.socket_mode {
+            let digits = mode.trim_start_matches("0o");
+            self.socket_mode = u32::from_str_radix(digits, 8)
+                .ok()
+                .filter(|m| *m <= 0o777)
+                .ok_or_else(|| bad("daemon.socket_mode", &mode, "an octal mode such as \"0660\""))?;
+        }
+        self.allow_uids = daemon.allow_uids;
+        if let Some(idle) = daemon.idle {
+            self.idle = idle.parse().map_err(|e| bad("daemon.idle", &idle, e))?;
+        }
+        self.core = daemon.core;
+        self.cores = daemon.cores;
+        set(&mut self.engines, daemon.engines);
+        if self.engines == 0 || self.engines > ENGINES_MAX {
+            return Err(bad("daemon.engines", self.engines, format!("from 1 to {ENGINES_MAX}")));
+        }
+        self.check_ports()?;
+        set(&mut self.applications_max, daemon.applications_max);
+        if self.applications_max == 0 || self.applications_max > APPLICATIONS_MAX {
+            let why = format!("from 1 to {APPLICATIONS_MAX}");
+            return Err(bad("daemon.applications_max", self.applications_max, why));
+        }
+        self.user = UserQuotas {
+            applications: daemon.user_applications_max,
+            flows: daemon.user_flows_max,
+            listeners: daemon.user_listeners_max,
+        };
+        for (key, value) in [
+            ("daemon.user_applications_max", self.user.applications),
+            ("daemon.user_flows_max", self.user.flows),
+            ("daemon.user_listeners_max", self.user.listeners),
+        ] {
+            if value == Some(0) {
+                return Err(bad(key, 0, "at least 1; leave it out for the default"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The table `[channel]`.
+    fn set_channel(&mut self, channel: &ChannelTable) -> Result<(), ConfigError> {
+        set(&mut self.channel.send_bytes, channel.send_mib.map(|m| m.saturating_mul(1 << 20)));
+        set(&mut self.channel.recv_bytes, channel.recv_mib.map(|m| m.saturating_mul(1 << 20)));
+        set(&mut self.channel.sq_entries, channel.requests);
+        set(&mut self.channel.cq_entries, channel.completions);
+        self.channel.check().map_err(|e| bad("channel", format!("{:?}", self.channel), e))?;
+        if self.channel.cq_entries < COMPLETIONS_MIN {
+            return Err(bad(
+                "channel.completions",
+                self.channel.cq_entries,
+                format!("at least {COMPLETIONS_MIN}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The table `[transport]`.
+    fn set_transport(&mut self, t: &TransportTable) {
+        let c = &mut self.transport;
+        let us = barewire_base::Duration::from_micros;
+        let ms = barewire_base::Duration::from_millis;
+        set(&mut c.flows_max, t.flows_max);
+        set(&mut c.send_messages_max, t.send_messages_max);
+        set(&mut c.recv_messages_max, t.recv_messages_max);
+        set(&mut c.recv_window_bytes, t.recv_window_kib.map(|k| k.saturating_mul(1024)));
+        set(&mut c.ack_delay, t.ack_delay_us.map(us));
+        set(&mut c.timeout_min, t.timeout_min_us.map(us));
+        set(&mut c.dead_after, t.dead_after_ms.map(ms));
+        set(&mut c.handshake_timeout, t.handshake_timeout_ms.map(ms));
+        set(&mut c.keepalive, t.keepalive_ms.map(ms));
+        set(&mut c.keepalive_interval, t.keepalive_interval_ms.map(ms));
+        set(&mut c.keepalive_probes, t.keepalive_probes);
+        set(&mut c.half_open_max, t.half_open_max);
+        set(&mut c.ecn, t.ecn);
+        set(&mut c.mtu_discovery, t.mtu_discovery);
+        set(&mut c.mtu_raise, t.mtu_raise_s.map(barewire_base::Duration::from_secs));
+        set(&mut c.congestion.target_queue, t.target_queue_us.map(us));
+        c.idle_timeout = t.idle_timeout_s.map(barewire_base::Duration::from_secs);
     }
 
     /// The table `[rdma]`: its being there is a wish.

@@ -255,6 +255,23 @@ fn start_engine(
     Ok(Started { handle, line: Line { commands, pending, waker }, link: link_orders, mtus, description })
 }
 
+/// Starts the thread that applications speak to.
+fn start_control(control: Control, is_service: bool, stop: &StopFlag) -> Result<JoinHandle<()>, DaemonError> {
+    let run = {
+        let stop = stop.clone();
+        move || {
+            // By the thread that then vouches for the engines: the manager hears it first.
+            Manager::of(is_service).tell("READY=1\n");
+            control.run(&stop);
+        }
+    };
+    std::thread::Builder::new().name("control".to_owned()).spawn(run).map_err(|e| {
+        // Nobody would ever stop the engine.
+        stop.stop();
+        DaemonError::Thread(e)
+    })
+}
+
 impl Daemon {
     /// Opens the port, starts the engine, and lets applications in. When it returns, the daemon serves.
     ///
@@ -297,7 +314,7 @@ impl Daemon {
         // Before the ports: what changes while they are opened is news.
         let watched: Vec<_> =
             config.all_ports().enumerate().map(|(leg, port)| watch(leg, port)).collect::<Result<_, _>>()?;
-        let (legs, mut heard): (Vec<_>, Vec<_>) = watched.iter().map(LegStart::new).unzip();
+        let (legs, heard): (Vec<_>, Vec<_>) = watched.iter().map(LegStart::new).unzip();
         let (mut lines, mut link_lines, mut mtus) = (Vec::new(), Vec::new(), vec![u16::MAX; watched.len()]);
         for (engine, links) in (0..engines).zip(links) {
             // When one cannot start, dropping the daemon stops those that did.
@@ -326,32 +343,17 @@ impl Daemon {
             watchdog,
             background.clone(),
         );
-        let control = std::thread::Builder::new()
-            .name("control".to_owned())
-            .spawn({
-                let (stop, is_service) = (stop.clone(), config.is_service);
-                move || {
-                    // By the thread that then vouches for the engines: the manager hears it first.
-                    Manager::of(is_service).tell("READY=1\n");
-                    control.run(&stop);
-                }
-            })
-            .map_err(|e| {
-                // Nobody would ever stop the engine.
-                stop.stop();
-                DaemonError::Thread(e)
-            })?;
-        daemon.control = Some(control);
-        for (Watched { leg, fixed_mac, watch, name, seen }, heard) in
-            watched.into_iter().zip(heard.drain(..)).filter_map(|(w, heard)| Some((w?, heard)))
+        daemon.control = Some(start_control(control, config.is_service, &stop)?);
+        for (watched, heard) in
+            watched.into_iter().zip(heard).filter_map(|(watched, heard)| Some((watched?, heard)))
         {
-            let rdma = config.rdma.enabled && leg == 0;
+            let leg = watched.leg;
             let ground = Ground {
-                name: name.clone(),
+                name: watched.name.clone(),
                 mtu: mtus[leg],
                 told_mtu: Arc::clone(&told_mtu),
-                fixed_mac,
-                rdma,
+                fixed_mac: watched.fixed_mac,
+                rdma: config.rdma.enabled && leg == 0,
             };
             let lines = link_lines.iter().map(|(orders, pending, waker)| LinkLine {
                 orders: orders.clone(),
@@ -359,25 +361,38 @@ impl Daemon {
                 pending: Arc::clone(pending),
                 waker: waker.clone(),
             });
-            let failure = Arc::clone(&daemon.failure);
-            if !serves(seen.as_ref()) {
-                let why = match &seen {
-                    None => "is not there".to_owned(),
-                    Some(i) if !i.up => "is down".to_owned(),
-                    Some(i) => format!("has an MTU of {}", i.mtu),
-                };
-                background.say(format!("interface {name} {why}; its port is opened when it can be used"));
-            }
-            let guard =
-                LinkGuard::new(watch, seen, ground, lines.collect(), heard, failure, background.clone());
-            let stop = stop.clone();
-            let run = move || guard.run(&stop);
-            let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };
-            // Dropping the daemon stops what runs already.
-            let thread = std::thread::Builder::new().name(name).spawn(run);
-            daemon.links.push(thread.map_err(DaemonError::Thread)?);
+            daemon.guard_link(watched, ground, lines.collect(), heard, &background)?;
         }
         Ok(daemon)
+    }
+
+    /// Starts the thread that watches the interface under a port.
+    fn guard_link(
+        &mut self,
+        watched: Watched,
+        ground: Ground,
+        lines: Vec<LinkLine>,
+        heard: mpsc::Receiver<LinkReport>,
+        background: &Background,
+    ) -> Result<(), DaemonError> {
+        let Watched { leg, watch, name, seen, .. } = watched;
+        if !serves(seen.as_ref()) {
+            let why = match &seen {
+                None => "is not there".to_owned(),
+                Some(i) if !i.up => "is down".to_owned(),
+                Some(i) => format!("has an MTU of {}", i.mtu),
+            };
+            background.say(format!("interface {name} {why}; its port is opened when it can be used"));
+        }
+        let failure = Arc::clone(&self.failure);
+        let guard = LinkGuard::new(watch, seen, ground, lines, heard, failure, background.clone());
+        let stop = self.stop.clone();
+        let run = move || guard.run(&stop);
+        let name = if leg == 0 { "link".to_owned() } else { format!("link.{leg}") };
+        // Dropping the daemon stops what runs already.
+        let thread = std::thread::Builder::new().name(name).spawn(run);
+        self.links.push(thread.map_err(DaemonError::Thread)?);
+        Ok(())
     }
 
     /// Raised to stop the daemon; a signal handler may do it.

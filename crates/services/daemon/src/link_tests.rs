@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::background;
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use std::sync::mpsc;
 

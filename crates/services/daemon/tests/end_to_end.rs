@@ -359,7 +359,7 @@ fn an_event_loop_of_the_applications_own() {
 /// Over the kernel's own links: attach, talk, and stop.
 #[test]
 fn over_a_veth_pair() {
-    use barewire_lab::{TwoHosts, TwoHostsConfig, is_root_capable};
+    use barewire_netns::{TwoHosts, TwoHostsConfig, is_root_capable};
     use barewire_testing::{Needs, have};
     let Some(()) = have(Needs::Root, is_root_capable()) else { return };
     for scheme in ["packet", "xdp"] {

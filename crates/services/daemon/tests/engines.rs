@@ -3,7 +3,7 @@
 mod common;
 use barewire_client::{CloseReason, ConnectOptions, Event};
 use barewire_daemon::Daemon;
-use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
+use barewire_netns::{LinkConfig, TwoHosts, TwoHostsConfig, is_root_capable};
 use barewire_testing::{Needs, have};
 use common::*;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ fn long_frames_and_tagged_ones_arrive_too() {
 /// engine says to the next one comes to the wrong one, always.
 #[test]
 fn each_engine_has_a_queue_of_an_interface_that_loses_frames() {
-    if have(Needs::Xdp, barewire_lab::is_root_capable()).is_none() {
+    if have(Needs::Xdp, barewire_netns::is_root_capable()).is_none() {
         return;
     }
     for engines in [1, 2, 4] {

@@ -13,7 +13,7 @@ mod rig;
 
 use barewire_base::Prng;
 use barewire_daemon::Daemon;
-use barewire_lab::{LinkConfig, Namespace, VethPair};
+use barewire_netns::{LinkConfig, Namespace, VethPair};
 use common::*;
 use rig::{Kind, PACKET, Rig, is_able};
 use std::process::Command;

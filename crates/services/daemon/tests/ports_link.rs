@@ -7,7 +7,7 @@ use barewire_client::{Client, ConnectOptions, FlowId};
 use barewire_daemon::{Config, Daemon, PortSettings};
 use barewire_engine::{now, open_port};
 use barewire_frame::{Pool, PoolConfig};
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use common::echo::{Server, rounds};
 use common::*;

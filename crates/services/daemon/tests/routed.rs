@@ -8,7 +8,7 @@ mod common;
 use barewire_base::Duration as Span;
 use barewire_client::{Client, ConnectOptions, Event, FlowId};
 use barewire_daemon::Daemon;
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use common::*;
 use std::net::Ipv4Addr;

@@ -6,7 +6,7 @@ mod common;
 use barewire_client::security::{Peer, Security};
 use barewire_client::{Client, ConnectFailure, ConnectOptions, ConnectWaitError, Event, PeerIdentity};
 use barewire_daemon::{Config, Daemon, UserRules};
-use barewire_lab::{LinkConfig, Namespace, VethPair};
+use barewire_netns::{LinkConfig, Namespace, VethPair};
 use barewire_testing::{Needs, have};
 use barewire_verbs::context::{ConnectTo, ContextError, Refusal};
 use common::rdma::{End, join, rdma_pair_with};
@@ -69,7 +69,7 @@ fn applications_learn_who_is_at_the_other_end() {
 
 #[test]
 fn over_af_xdp_too() {
-    if have(Needs::Root, barewire_lab::is_root_capable()).is_none() {
+    if have(Needs::Root, barewire_netns::is_root_capable()).is_none() {
         return;
     }
     let dir = Folder::new("daemon");

@@ -4,7 +4,7 @@
 mod programs;
 
 use barewire_base::{Duration, Instant};
-use barewire_feed_handler::emulator::{
+use barewire_feed_emulator::{
     CaptureWriter, Emulator, EmulatorConfig, LineFaults, Truth, TruthBook, connections,
 };
 use barewire_sbe::Price9;
@@ -98,7 +98,7 @@ impl Rig {
 
 /// A book as the example prints it, from the truth.
 fn printed(book: &TruthBook) -> Vec<String> {
-    type Levels = [barewire_feed_handler::emulator::Level];
+    type Levels = [barewire_feed_emulator::Level];
     let mut lines = Vec::new();
     let mut levels = |name: &str, levels: &Levels| {
         for (index, level) in levels.iter().enumerate() {

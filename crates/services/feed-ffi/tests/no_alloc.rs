@@ -1,7 +1,7 @@
 //! From the port to C's callbacks, and asking for books, nothing allocates, by an allocator that counts.
 
 use barewire_base::{Duration, Instant};
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, connections};
+use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, connections};
 use barewire_testing::{Counting, allocations};
 use bwfeed::callbacks::BwfCallbacks;
 use bwfeed::entry::{bwf_close, bwf_last_error, bwf_open_text, bwf_process};

@@ -6,7 +6,7 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_feed::{BookView, Listener};
-use barewire_feed_handler::emulator::{Emulator, EmulatorConfig, connections};
+use barewire_feed_emulator::{Emulator, EmulatorConfig, connections};
 use barewire_feed_handler::{ChannelPlan, Consumer, FeedChannel, FeedType, LineId, Packet};
 use barewire_frame::Stamp;
 use barewire_measure::stamp;

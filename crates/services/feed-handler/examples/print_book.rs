@@ -7,7 +7,7 @@
 use barewire_base::Duration;
 use barewire_engine::{Engine, IdleStrategy, StopFlag, now};
 use barewire_feed::{BookView, Gap, Level, Listener, RecoveryInfo};
-use barewire_feed_handler::emulator::{Emulator, EmulatorConfig, LineFaults, Sender, connections};
+use barewire_feed_emulator::{Emulator, EmulatorConfig, LineFaults, Sender, connections};
 use barewire_feed_handler::{ChannelPlan, FeedHandler, Input, Plan, SocketOptions, SourceError};
 use barewire_sbe::Price9;
 use std::error::Error;

@@ -15,10 +15,11 @@
 //! ```
 //! What the exchange may add one day (elements, attributes) is passed over, unless it looks like a known word misspelt.
 
+use crate::source::datagram;
 use crate::{ConfigError, FeedType, Side};
 use barewire_text::{Place, nearest, suggest};
 use roxmltree::{Document, Node};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 /// Bytes that a channel file may have; the exchange's have a third of a megabyte.
@@ -61,6 +62,21 @@ pub struct Connection {
     pub to: SocketAddr,
     /// Who sends it; a source-specific join takes these. Empty: anybody.
     pub sources: Vec<IpAddr>,
+}
+
+/// Who sends what has no known sender: of the block for benchmarks (RFC 2544), and for documentation.
+const NOBODY_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const NOBODY_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+
+impl Connection {
+    /// Writes the Ethernet frame that carries `payload` to the group into `frame`, which is emptied first: what a capture holds of a
+    /// packet of which there is only the payload. It is from the first of `sources`, without one from 198.18.0.1 or 2001:db8::1, which no network
+    /// has. False, and nothing, for payloads that UDP cannot carry and for a sender of another family than the group.
+    pub fn write_frame(&self, payload: &[u8], frame: &mut Vec<u8>) -> bool {
+        let nobody = if self.to.is_ipv4() { IpAddr::V4(NOBODY_V4) } else { IpAddr::V6(NOBODY_V6) };
+        let sender = SocketAddr::new(self.sources.first().copied().unwrap_or(nobody), self.to.port());
+        datagram::emit(sender, self.to, payload, frame)
+    }
 }
 
 impl ChannelFile {

@@ -128,7 +128,8 @@ pub enum SourceError {
 }
 
 impl SourceError {
-    pub(crate) fn sys(what: impl Into<String>, call: &'static str) -> impl FnOnce(io::Error) -> SourceError {
+    /// What a system call said: for `map_err`, with the line, group or interface that it was about and the call's name.
+    pub fn sys(what: impl Into<String>, call: &'static str) -> impl FnOnce(io::Error) -> SourceError {
         let what = what.into();
         move |source| SourceError::Sys { what, call, source }
     }

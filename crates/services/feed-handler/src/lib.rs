@@ -14,13 +14,13 @@
 //! - driven by the program: [`FeedHandler::process`] never blocks;
 //! - over captures: [`FeedHandler::replay`], in the captures' own time.
 //!
-//! Every packet carries its receive stamp and who took it: the card, the kernel, or the engine that found it. [`emulator`]
-//! makes channels out of a seed, with the truth beside them, so that all of it runs with no exchange.
+//! Every packet carries its receive stamp and who took it: the card, the kernel, or the engine that found it. The crate
+//! `barewire-feed-emulator` makes channels out of a seed, with the truth beside them, so that all of it runs with no exchange.
 //!
 //! ```
 //! use barewire_base::Duration;
 //! use barewire_feed::{BookView, Listener};
-//! use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
+//! use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
 //! use barewire_feed_handler::{ChannelPlan, FeedHandler, Input, Plan, Replay, SocketOptions};
 //! use barewire_port::Speed;
 //!
@@ -71,7 +71,6 @@
 mod channel_file;
 mod check;
 mod config;
-pub mod emulator;
 mod error;
 mod export;
 #[cfg(feature = "parquet")]
@@ -103,4 +102,5 @@ pub use plan::{
 pub use publish::FeedCounters;
 pub use record::{RecordCounts, Recorder};
 pub use replay::{Replay, ReplayCounts};
+pub use source::interface::Interface;
 pub use source::{Consumer, Packet, PortCounts, PortSource, SocketCounts, SocketSource, Source};

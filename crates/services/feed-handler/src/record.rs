@@ -8,18 +8,13 @@
 //! Writing is buffered in a quarter of a megabyte; when that is full the engine's thread writes it.
 
 use crate::plan::{ChannelPlan, RecordPlan};
-use crate::source::{Packet, datagram};
-use crate::{LineId, SourceError};
+use crate::source::Packet;
+use crate::{Connection, LineId, SourceError};
 use barewire_base::{Counter, Instant};
 use barewire_frame::ClockDomain;
 use barewire_port::PcapWriter;
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-
-/// Who sends what has no known sender: of the block for benchmarks (RFC 2544), and for documentation.
-const NOBODY_V4: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
-const NOBODY_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
 /// What a [`Recorder`] has counted.
 #[derive(Debug, Default)]
@@ -36,7 +31,7 @@ pub struct RecordCounts {
 pub struct Recorder {
     plan: RecordPlan,
     writer: PcapWriter<File>,
-    lines: Vec<(LineId, SocketAddr, SocketAddr)>,
+    lines: Vec<(LineId, Connection)>,
     frame: Vec<u8>,
     /// Wall-clock time less the engine's time, in nanoseconds.
     epoch_ns: u64,
@@ -54,7 +49,7 @@ impl Recorder {
         for (index, channel) in channels.iter().enumerate() {
             for connection in channel.received() {
                 let line = LineId { channel: index as u16, feed: connection.feed, side: connection.side };
-                lines.push((line, sender(&connection.sources, connection.to), connection.to));
+                lines.push((line, connection.clone()));
             }
         }
         let counts = RecordCounts::default();
@@ -91,10 +86,8 @@ impl Recorder {
         let frame = match packet.frame {
             Some(frame) => frame,
             None => {
-                let line = self.lines.iter().find(|(line, _, _)| *line == packet.line);
-                let made = line
-                    .is_some_and(|(_, src, dst)| datagram::emit(*src, *dst, packet.payload, &mut self.frame));
-                if !made {
+                let line = self.lines.iter().find(|(line, _)| *line == packet.line);
+                if !line.is_some_and(|(_, to)| to.write_frame(packet.payload, &mut self.frame)) {
                     self.counts.lost.add(1);
                     return;
                 }
@@ -148,12 +141,6 @@ fn rotated(path: &Path, number: u64) -> PathBuf {
 
 fn create(path: &Path) -> Result<PcapWriter<File>, SourceError> {
     PcapWriter::create(path).map_err(|source| SourceError::File { path: path.display().to_string(), source })
-}
-
-/// Who the frames of a line are from.
-pub(crate) fn sender(sources: &[IpAddr], to: SocketAddr) -> SocketAddr {
-    let nobody = if to.is_ipv4() { IpAddr::V4(NOBODY_V4) } else { IpAddr::V6(NOBODY_V6) };
-    SocketAddr::new(sources.first().copied().unwrap_or(nobody), to.port())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod common;
 
 use barewire_base::{Duration, Instant};
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig};
+use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig};
 use barewire_feed_handler::{
     ChannelPlan, Consumer, FeedHandler, FeedType, Input, Packet, PortOptions, PortSource, Replay, Side,
     SocketOptions, SourceError,

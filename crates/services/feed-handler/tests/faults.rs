@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_feed::{Line, LineState, Listener};
-use barewire_feed_handler::emulator::Emulator;
+use barewire_feed_emulator::Emulator;
 use barewire_feed_handler::{
     Consumer, FeedChannel, FeedHandler, FeedType, Input, LineId, Packet, Side, SocketOptions, SocketSource,
     Source, SourceError,
@@ -146,7 +146,7 @@ fn a_line_that_cannot_be_joined_is_down_until_it_can() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.enter(|| {
         for (name, address) in [("a0", "192.0.2.1/25"), ("b0", "192.0.2.129/25")] {
             interface(name, address);

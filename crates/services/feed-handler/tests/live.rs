@@ -4,12 +4,12 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Engine, EngineConfig, IdleStrategy, StopFlag, now};
-use barewire_feed_handler::emulator::{Emitted, Emulator, EmulatorConfig, Sender};
+use barewire_feed_emulator::{Emitted, Emulator, EmulatorConfig, Sender};
 use barewire_feed_handler::{
     Consumer, FeedHandler, Input, Packet, PortOptions, Replay, SocketOptions, SocketSource, Source, StampBy,
 };
 use barewire_frame::{ClockDomain, StampSource};
-use barewire_lab::{Namespace, TwoHosts, TwoHostsConfig};
+use barewire_netns::{Namespace, TwoHosts, TwoHostsConfig};
 use barewire_port::Speed;
 use barewire_testing::Folder;
 use common::{Keep, channel, emulation, plan, privileged, sockets};

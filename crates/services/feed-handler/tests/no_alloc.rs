@@ -5,7 +5,7 @@ mod common;
 use barewire_base::{Duration, Instant};
 use barewire_engine::now;
 use barewire_feed::{BookView, Listener};
-use barewire_feed_handler::emulator::{CaptureWriter, Emitted, Emulator, EmulatorConfig, LineFaults, Sender};
+use barewire_feed_emulator::{CaptureWriter, Emitted, Emulator, EmulatorConfig, LineFaults, Sender};
 use barewire_feed_handler::{FeedHandler, FeedType, Input, PortOptions, PortSource, Side};
 use barewire_frame::{Pool, PoolConfig};
 use barewire_port::{PcapConfig, PcapPort, Speed};
@@ -58,7 +58,7 @@ fn sockets_to_books_allocate_nothing() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.set_up("lo").unwrap();
     let (books, counted) = host
         .enter(|| {

@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_base::{Duration, Instant};
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig};
+use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig};
 use barewire_feed_handler::{Found, check};
 use barewire_testing::{Folder, Needs, shared, skip};
 use common::{channel, emulation};

@@ -5,7 +5,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_feed::{BookView, Instrument, Listener, PacketInfo, Trade};
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator};
+use barewire_feed_emulator::{CaptureWriter, Emulator};
 use barewire_feed_handler::{CsvExport, FeedHandler, Input, ParquetExport, Replay, SocketOptions};
 use barewire_port::Speed;
 use barewire_testing::Folder;

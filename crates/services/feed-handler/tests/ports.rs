@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::now;
-use barewire_feed_handler::emulator::{Emitted, Sender};
+use barewire_feed_emulator::{Emitted, Sender};
 use barewire_feed_handler::{
     Consumer, FeedHandler, FeedType, Input, LineId, Packet, PortOptions, PortSource, Side, Source,
     SourceError,
@@ -220,7 +220,7 @@ fn a_port_follows_an_interface_that_is_made_anew() {
         return;
     }
     for scheme in ["packet", "xdp"] {
-        let host = barewire_lab::Namespace::anonymous().unwrap();
+        let host = barewire_netns::Namespace::anonymous().unwrap();
         host.enter(|| {
             pair("a0", 1);
             pair("b0", 2);
@@ -267,7 +267,7 @@ fn a_handler_whose_only_interface_goes_away_waits_for_it() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.enter(|| {
         pair("a0", 1);
         let config = emulation(4);

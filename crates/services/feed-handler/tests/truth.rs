@@ -7,7 +7,7 @@ use barewire_engine::{IdleStrategy, now};
 use barewire_feed::{
     BookView, DefinitionAction, DefinitionLoop, Feed, Gap, Listener, RecoveryInfo, Reset, Trade,
 };
-use barewire_feed_handler::emulator::{
+use barewire_feed_emulator::{
     CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, TotalReports, levels,
 };
 use barewire_feed_handler::{
@@ -23,8 +23,7 @@ use std::sync::mpsc;
 /// Remembers what a book looked like whenever it was shown.
 #[derive(Default)]
 struct Watch {
-    shown:
-        Vec<(i32, Vec<barewire_feed_handler::emulator::Level>, Vec<barewire_feed_handler::emulator::Level>)>,
+    shown: Vec<(i32, Vec<barewire_feed_emulator::Level>, Vec<barewire_feed_emulator::Level>)>,
     gaps: u64,
     recoveries: u64,
     trades: u64,
@@ -400,7 +399,7 @@ fn live_books_over_sockets_are_the_truth() {
     if !privileged() {
         return;
     }
-    let host = barewire_lab::Namespace::anonymous().unwrap();
+    let host = barewire_netns::Namespace::anonymous().unwrap();
     host.set_up("lo").unwrap();
     let loss = LineFaults { loss: 0.02, ..LineFaults::default() };
     let config = EmulatorConfig { faults_a: loss, faults_b: loss, ..emulation(21) };

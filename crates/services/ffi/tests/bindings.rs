@@ -7,7 +7,7 @@ use barewire_client::Geometry;
 use barewire_client::security::{Peer, PrivateKey, Security};
 use barewire_daemon::Daemon;
 use barewire_engine::CountersReader;
-use barewire_feed_handler::emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
+use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig, connections};
 use barewire_feed_handler::{
     ChannelPlan, CsvExport, EXPORT_DEPTH_MAX, FeedHandler, Input, Plan, Replay, SocketOptions,
 };

@@ -4,8 +4,8 @@ mod rig;
 
 use barewire_base::Duration;
 use barewire_engine::now;
+use barewire_feed_emulator::{Emulator, EmulatorConfig, Sender, connections};
 use barewire_feed_handler::FeedType;
-use barewire_feed_handler::emulator::{Emulator, EmulatorConfig, Sender, connections};
 use barewire_testing::Folder;
 use rig::Program;
 use rig::natives::python_package;

@@ -10,7 +10,7 @@
 
 mod oracle;
 
-use barewire_lab::is_root_capable;
+use barewire_netns::is_root_capable;
 use barewire_p4::ir::{Arch, Program};
 use barewire_p4_source::Options;
 use barewire_switch::prepared::{EngineKind, Prepared};

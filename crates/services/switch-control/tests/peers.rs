@@ -3,7 +3,7 @@
 
 mod rig;
 
-use barewire_lab::{Namespace, is_root_capable};
+use barewire_netns::{Namespace, is_root_capable};
 use barewire_switch_control::cli::Session;
 use barewire_testing::{Needs, have, program, shared};
 use rig::{PROGRAM, Rig};

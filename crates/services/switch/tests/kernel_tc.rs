@@ -3,7 +3,7 @@
 
 mod common;
 
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_switch::control::{MirrorSession, Notification, Switch, SwitchConfig};
 use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;

@@ -4,7 +4,7 @@ mod common;
 
 use barewire_base::{Duration as Span, Instant};
 use barewire_frame::{Burst, Pool, PoolConfig};
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_port::{Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_switch::control::{Notification, Switch};
 use barewire_switch::datapath::Output;

@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_base::Prng;
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_p4_state::TableAction;
 use barewire_port::PcapReader;
 use barewire_switch::control::{ActionCall, ErrorKind, MirrorSession, Notification};

@@ -3,7 +3,7 @@
 use crate::messages::driver::DriverError;
 use barewire_engine::{EngineError, SpawnError};
 use barewire_feed_handler::SourceError;
-use barewire_lab::LabError;
+use barewire_netns::NetnsError;
 use barewire_port::PortError;
 use barewire_roce::{ConnectError, VerbError};
 use barewire_switch::control::ControlError;
@@ -54,7 +54,7 @@ pub enum BenchError {
     },
     /// Hosts or links could not be made.
     #[error("{0}")]
-    Lab(#[from] LabError),
+    Hosts(#[from] NetnsError),
     /// A port did not open.
     #[error("{0}")]
     Open(#[from] barewire_port::OpenError),

@@ -3,7 +3,7 @@
 use barewire_base::Duration;
 use barewire_bench::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
 use barewire_bench::{Cell, IdleState, MsgRow, MsgWorkload};
-use barewire_lab::{LinkConfig, TwoHosts, TwoHostsConfig};
+use barewire_netns::{LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_testing::{Needs, have, have_part, until_seen};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -108,7 +108,7 @@ fn open_loop_at_a_modest_rate() {
 
 #[test]
 fn between_two_hosts() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     let config =
         TwoHostsConfig { label: None, twin: Some(LinkConfig::default()), ..TwoHostsConfig::default() };
     let hosts = Arc::new(TwoHosts::create(&config).unwrap());

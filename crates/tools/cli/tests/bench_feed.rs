@@ -63,7 +63,7 @@ fn rows_have_their_keys_and_thin_percentiles_are_null() {
 
 #[test]
 fn every_engine_gives_both_bases() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     // On a machine that is busy with other tests the sender may be late, which voids a row, and an engine may not have its turn
     // before its run is over, which counts as lost. Nothing else may be wrong.
     let late = |row: &Value| row["void"].as_str().is_none_or(|why| why.contains("sender was late"));

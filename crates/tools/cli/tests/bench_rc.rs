@@ -156,7 +156,7 @@ fn a_run_becomes_a_page_and_is_compared_with_another() {
 
 #[test]
 fn veth_carries_connections_of_several_hosts_and_nics() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     for args in [
         &["--over", "xdp", "--baseline", "kernel-tcp", "--json"][..],
         &["--over", "xdp,packet", "--hosts", "2", "--threads", "2", "--nics", "2", "--json"],

@@ -191,7 +191,7 @@ fn every_sample_can_be_read_and_put_on_other_machines() {
 
 #[test]
 fn messages_between_hosts_of_a_lab() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     let folder = Folder::new("lab");
     let out = folder.0.join("runs").display().to_string();
     let file = sample("messages.toml");

@@ -188,7 +188,7 @@ fn tables_take_turns_and_compare() {
     let args =
         [&modes[..], &["--window", "4", "--baseline", "kernel-tcp,kernel-udp-spin", "--quiet"]].concat();
     // Where hosts can be made, baselines have wires and memory has none.
-    let ratio = match barewire_lab::is_root_capable().is_ok() {
+    let ratio = match barewire_netns::is_root_capable().is_ok() {
         true => "Not compared: memory is no wire",
         false => "barewire embedded-one-thread over mem is ",
     };

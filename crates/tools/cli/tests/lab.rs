@@ -135,7 +135,7 @@ struct Made {
 impl Made {
     /// `None`, and loudly so, where none can be made.
     fn new(test: &str) -> Option<Made> {
-        have(Needs::Root, barewire_lab::is_root_capable())?;
+        have(Needs::Root, barewire_netns::is_root_capable())?;
         let name = format!("{test}-{}", std::process::id());
         let text = std::fs::read_to_string(sample("two-hosts.toml")).unwrap();
         let file = std::env::temp_dir().join(format!("barewire-{name}.toml"));
@@ -224,7 +224,7 @@ fn a_job_in_the_background_leaves_the_terminal_to_the_shell() {
 
 #[test]
 fn ctrl_c_while_it_goes_up_leaves_nothing() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     let name = format!("stopped-{}", std::process::id());
     let text = format!(
         "name = \"{name}\"\n[[switch]]\nname = \"s\"\nkind = \"bridge\"\n[[group]]\nprefix = \"h\"\ncount = 200\nsubnet = \
@@ -254,7 +254,7 @@ fn ctrl_c_while_it_goes_up_leaves_nothing() {
 
 #[test]
 fn a_lab_goes_up_runs_programs_and_goes_down() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     // A name of its own: another test run may be on this machine.
     let name = format!("cli-{}", std::process::id());
     let text = std::fs::read_to_string(sample("two-hosts.toml")).unwrap();

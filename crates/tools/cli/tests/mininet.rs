@@ -1,6 +1,6 @@
 //! The kernel's engine in Mininet, by the classes of `bindings/mininet`.
 
-use barewire_lab::{Namespace, is_root_capable};
+use barewire_netns::{Namespace, is_root_capable};
 use barewire_testing::{Needs, have, program};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

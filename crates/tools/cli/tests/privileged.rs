@@ -289,8 +289,8 @@ fn two_interrupts_end_it_at_once() {
 #[test]
 fn each_end_runs_on_a_host_of_its_own() {
     let Some(_turn) = root() else { return };
-    let config = barewire_lab::TwoHostsConfig { label: None, ..barewire_lab::TwoHostsConfig::default() };
-    let hosts = barewire_lab::TwoHosts::create(&config).unwrap();
+    let config = barewire_netns::TwoHostsConfig { label: None, ..barewire_netns::TwoHostsConfig::default() };
+    let hosts = barewire_netns::TwoHosts::create(&config).unwrap();
     let bench = |args: &[&str]| {
         let mut command = barewire(&[&["bench", "msg", "--idle", "yield"], args].concat());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -330,10 +330,10 @@ fn used_by(process: &Child) -> u64 {
 #[test]
 fn rows_between_two_hosts_have_the_cpu_of_both_ends() {
     let Some(_turn) = root() else { return };
-    let config = barewire_lab::TwoHostsConfig { label: None, ..barewire_lab::TwoHostsConfig::default() };
-    let hosts = barewire_lab::TwoHosts::create(&config).unwrap();
+    let config = barewire_netns::TwoHostsConfig { label: None, ..barewire_netns::TwoHostsConfig::default() };
+    let hosts = barewire_netns::TwoHosts::create(&config).unwrap();
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
-    let started = |ns: &barewire_lab::Namespace, text: &str| {
+    let started = |ns: &barewire_netns::Namespace, text: &str| {
         let words = words(text);
         let mut command = barewire(&words.iter().map(String::as_str).collect::<Vec<_>>());
         ns.spawn_in(command.stdout(Stdio::piped()).stderr(Stdio::piped())).unwrap()

@@ -8,6 +8,7 @@ use barewire_bench::messages::plan::PlanError;
 use barewire_bench::{DriverError, WorkloadError};
 use barewire_engine::{AttachError, PageError};
 use barewire_lab::LabError;
+use barewire_netns::NetnsError;
 use barewire_port::OpenError;
 use barewire_rdma_tools::RcError;
 use std::error::Error;
@@ -92,8 +93,8 @@ pub fn meaning(error: &anyhow::Error) -> (Code, Option<String>) {
 }
 
 fn known(cause: &(dyn Error + 'static)) -> Option<(Code, Option<String>)> {
-    if let Some(error) = cause.downcast_ref::<LabError>() {
-        let (code, hint) = of_lab(error);
+    let lab = cause.downcast_ref().map(of_lab).or_else(|| cause.downcast_ref().map(of_hosts));
+    if let Some((code, hint)) = lab {
         // A bench wanted hosts; `lab` itself says what it means by [`lab`].
         let hint = hint.map(|hint| if code == Code::Unfit { format!("{hint}; {OVER_MEM}") } else { hint });
         return Some((code, hint));
@@ -132,8 +133,15 @@ pub fn lab(error: LabError) -> anyhow::Error {
 }
 
 /// Hosts that cannot be made, for a bench or for a lab.
+fn of_hosts(error: &NetnsError) -> (Code, Option<String>) {
+    let code = if matches!(error, NetnsError::BadName { .. }) { Code::Usage } else { Code::Unfit };
+    (code, error.hint().map(str::to_owned))
+}
+
+/// A lab that cannot be made, used or removed.
 pub(crate) fn of_lab(error: &LabError) -> (Code, Option<String>) {
     let code = match error {
+        LabError::Host(error) => return of_hosts(error),
         LabError::NoSuch { .. } | LabError::BadName { .. } | LabError::Asked { .. } => Code::Usage,
         LabError::Exists { .. }
         | LabError::State { .. }
@@ -258,11 +266,14 @@ mod tests {
 
         let plan = anyhow::Error::new("xpd".parse::<barewire_bench::messages::plan::Over>().unwrap_err());
         assert_eq!(meaning(&plan).0, Code::Usage);
-        let denied = || LabError::System { what: "x".into(), source: io::Error::from_raw_os_error(1) };
+        let denied = || NetnsError::System { what: "x".into(), source: io::Error::from_raw_os_error(1) };
         let own = denied().hint().unwrap();
-        let of_bench = meaning(&anyhow::Error::new(denied()));
-        assert_eq!(of_bench, (Code::Unfit, Some(format!("{own}; {OVER_MEM}"))));
-        assert_eq!(meaning(&lab(denied())), (Code::Unfit, Some(own.to_owned())));
+        for of_bench in [anyhow::Error::new(denied()), anyhow::Error::new(LabError::from(denied()))] {
+            assert_eq!(meaning(&of_bench), (Code::Unfit, Some(format!("{own}; {OVER_MEM}"))));
+        }
+        assert_eq!(meaning(&lab(denied().into())), (Code::Unfit, Some(own.to_owned())));
+        let unnamed = NetnsError::BadName { what: "x", name: "y".into(), why: "z" };
+        assert_eq!(meaning(&lab(unnamed.into())), (Code::Usage, None));
         let file = LabError::File { path: "x".into(), source: io_error(io::ErrorKind::NotFound) };
         assert_eq!(meaning(&anyhow::Error::new(file)), (Code::Failed, None));
         assert_eq!(meaning(&anyhow::anyhow!("whatever")), (Code::Failed, None));

@@ -474,8 +474,9 @@ fn rights_are_mended_by_one_command() {
 /// A veth in a namespace of its own answers over netlink.
 #[test]
 fn a_veth_tells_what_it_is() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
-    let hosts = barewire_lab::TwoHosts::create(&barewire_lab::TwoHostsConfig::default()).expect("two hosts");
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
+    let hosts =
+        barewire_netns::TwoHosts::create(&barewire_netns::TwoHostsConfig::default()).expect("two hosts");
     let options = Options { interfaces: vec!["eth0".to_owned()] };
     let facts = hosts.ns_a.enter(|| collect(&Root::machine(), &options));
     let facts = facts.expect("inside");

@@ -4,8 +4,8 @@ mod common;
 
 use barewire_experiment::mitosis::{self, MitosisOptions, RATE_PATTERN};
 use barewire_experiment::plan::Collect;
-use barewire_lab::is_root_capable;
 use barewire_measure::Histogram;
+use barewire_netns::is_root_capable;
 use barewire_report::run::{Role, Run};
 use barewire_testing::{Needs, have};
 use common::{Done, experiment, experiment_until, filled, marker, run_until, running};

@@ -1,10 +1,11 @@
 //! What passes an interface of a lab, in a file.
 
+use crate::LabError;
 use crate::lab::Lab;
-use crate::{LabError, Namespace};
 use barewire_base::Instant;
 use barewire_engine::{Agent, Engine, EngineConfig, StopFlag, open_port};
 use barewire_frame::{Burst, ClockDomain, Pool, PoolConfig};
+use barewire_netns::Namespace;
 use barewire_port::{PcapWriter, Port, PortUri};
 use std::cell::Cell;
 use std::fs::File;

@@ -1,8 +1,9 @@
 //! Errors of building a lab.
 
+use barewire_netns::NetnsError;
 use std::io;
 
-/// Why a host or link could not be made, changed or removed.
+/// Why a lab could not be made, used or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -24,6 +25,9 @@ pub enum LabError {
         /// What can be.
         why: String,
     },
+    /// A host or wire could not be made, changed or removed.
+    #[error(transparent)]
+    Host(#[from] NetnsError),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
@@ -93,14 +97,6 @@ pub enum LabError {
         /// What went wrong.
         why: String,
     },
-    /// The link exists and did not come up in time.
-    #[error("link {name} did not come up within {waited_ms} ms")]
-    NotRunning {
-        /// The interface.
-        name: String,
-        /// How long was waited.
-        waited_ms: u64,
-    },
 }
 
 impl LabError {
@@ -117,11 +113,9 @@ impl LabError {
             LabError::Folder { .. } => Some(
                 "its files decide what is removed and which processes are ended: it must belong to the user, with mode 0700",
             ),
+            LabError::Host(error) => error.hint(),
             LabError::System { source, .. } => match source.raw_os_error()? {
                 libc::EPERM | libc::EACCES => Some("run as root, or with CAP_SYS_ADMIN and CAP_NET_ADMIN"),
-                libc::ENOSPC => Some("raise user.max_net_namespaces (sysctl)"),
-                libc::EEXIST => Some("two labs of one process need two labels"),
-                libc::EOPNOTSUPP => Some("the kernel lacks this kind of link or feature"),
                 _ => None,
             },
             _ => None,

@@ -1,6 +1,7 @@
 //! A program in a host, as a job of ours.
 
-use crate::{LabError, Namespace, sys};
+use crate::{LabError, sys};
+use barewire_netns::Namespace;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::ffi::OsString;

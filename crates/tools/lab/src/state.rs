@@ -3,9 +3,9 @@
 //! The file is written before anything is made, and names everything that will be. So whoever comes later can remove it
 //! all, whenever the maker ended.
 
-use crate::stale::{NETNS_DIR, check_label};
 use crate::{LabError, SwitchKind, Topology};
 use barewire_engine::{Owner, counters_folders, counters_path, page_of_draft};
+use barewire_netns::{NETNS_DIR, check_label};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -404,6 +404,7 @@ impl ProcessState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use barewire_netns::NetnsError;
 
     fn store(name: &str) -> (Store, PathBuf) {
         let folder = std::env::temp_dir().join(format!("barewire-lab-{name}-{}", std::process::id()));
@@ -440,7 +441,7 @@ mod tests {
         fs::remove_file(store.file("u")).unwrap();
         store.forget("t", locked).unwrap();
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        assert!(matches!(store.read("../t"), Err(LabError::BadName { .. })));
+        assert!(matches!(store.read("../t"), Err(LabError::Host(NetnsError::BadName { .. }))));
         fs::remove_dir_all(&folder).unwrap();
     }
 

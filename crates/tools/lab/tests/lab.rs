@@ -477,7 +477,7 @@ fn a_second_lab_of_the_name_is_refused_and_a_failed_one_leaves_nothing() {
     let mut refused = impaired.clone();
     let addresses = &mut refused.hosts[1].interfaces[0].addresses;
     addresses.push(addresses[0]);
-    assert!(matches!(bench.lab.up(&refused), Err(LabError::System { .. })));
+    assert!(matches!(bench.lab.up(&refused), Err(LabError::Host(_))));
     bench.nothing_is_left();
 }
 

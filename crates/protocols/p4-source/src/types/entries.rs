@@ -12,6 +12,12 @@ use super::{Checker, EntryInfo, Stage, code, warn};
 use crate::ast::{self, Expr, ExprKind, KeysetKind, Property, PropertyKind, Table};
 use crate::diag::Diagnostic;
 
+/// Which of several entries that match wins, and how far apart priorities are that are not given.
+struct Ranking {
+    largest_wins: bool,
+    delta: BigInt,
+}
+
 impl<'a> Checker<'a> {
     pub(super) fn entries(
         &mut self,
@@ -216,6 +222,22 @@ impl<'a> Checker<'a> {
             kind.and_then(|at| self.out.match_kinds.get(at as usize))
                 .is_some_and(|kind| !matches!(&**kind, "exact" | "lpm" | "selector"))
         });
+        let ranking = self.ranking(it);
+        let Some(given) = self.given_priorities(property, entries) else { return };
+        if !ranked {
+            self.refuse_unranked(it, entries, keys);
+            return;
+        }
+        let Some(list) = self.counted_priorities(it, entries, &given, &ranking) else { return };
+        self.warn_of_priorities(property, entries, &list, ranking.largest_wins);
+        let places: HashMap<ast::NodeId, &BigInt> = entries.iter().map(|entry| entry.id).zip(&list).collect();
+        for info in &mut self.out.tables[table.index()].entries {
+            info.priority = places.get(&info.entry.id).map(|&number| number.clone());
+        }
+    }
+
+    /// What a table says of the order of its entries.
+    fn ranking(&mut self, it: &'a Table) -> Ranking {
         let value_of = |name: &str| {
             it.properties.iter().find(|property| property.name.as_str() == name).and_then(|property| {
                 match &property.kind {
@@ -224,7 +246,7 @@ impl<'a> Checker<'a> {
                 }
             })
         };
-        let largest = value_of("largest_priority_wins")
+        let largest_wins = value_of("largest_priority_wins")
             .and_then(|value| self.fold(value))
             .and_then(|value| value.as_bool())
             .unwrap_or(true);
@@ -233,7 +255,16 @@ impl<'a> Checker<'a> {
             .and_then(|value| value.as_int().cloned())
             .filter(|delta| delta.is_positive())
             .unwrap_or_else(BigInt::one);
-        let mut given: Vec<Option<BigInt>> = Vec::with_capacity(entries.len());
+        Ranking { largest_wins, delta }
+    }
+
+    /// The priorities that stand in the text. `None`: one may not stand there, and that has been said.
+    fn given_priorities(
+        &mut self,
+        property: &'a Property,
+        entries: &'a [ast::Entry],
+    ) -> Option<Vec<Option<BigInt>>> {
+        let mut given = Vec::with_capacity(entries.len());
         for entry in entries {
             let Some(expr) = &entry.priority else {
                 given.push(None);
@@ -245,78 +276,94 @@ impl<'a> Checker<'a> {
                     Diagnostic::error(code::INVALID, expr.span, "an entry of a `const` list has no priority")
                         .help("their order says which wins"),
                 );
-                return;
+                return None;
             }
-            match self.constant_int(expr, "a priority") {
-                Some(number) if number.is_negative() => {
-                    self.type_error(expr.span, "a priority is not negative");
-                    return;
-                }
-                Some(number) => given.push(Some(number)),
-                None => return,
+            let number = self.constant_int(expr, "a priority")?;
+            if number.is_negative() {
+                self.type_error(expr.span, "a priority is not negative");
+                return None;
             }
+            given.push(Some(number));
         }
-        if !ranked {
-            // Their keys say which entry wins.
-            let key = it.properties.iter().find(|property| property.name.as_str() == "key");
-            let first = entries.iter().find_map(|entry| entry.priority.as_ref());
-            if let (Some(key), Some(priority)) = (key, first)
-                && !keys.is_empty()
-            {
+        Some(given)
+    }
+
+    /// Where keys say which entry wins, entries have no priorities.
+    fn refuse_unranked(&mut self, it: &'a Table, entries: &'a [ast::Entry], keys: &[(TypeId, Option<u32>)]) {
+        let key = it.properties.iter().find(|property| property.name.as_str() == "key");
+        let first = entries.iter().find_map(|entry| entry.priority.as_ref());
+        if let (Some(key), Some(priority)) = (key, first)
+            && !keys.is_empty()
+        {
+            self.report_at(
+                Stage::Flow,
+                Diagnostic::error(
+                    code::UNSUPPORTED,
+                    key.span,
+                    "entries whose keys are matched by `exact` and `lpm` have no priorities",
+                )
+                .label(priority.span, "a priority")
+                .help("of several prefixes that match, the longest wins"),
+            );
+        }
+    }
+
+    /// The priority of every entry: what is not given is counted on from the entry before. `None`: that cannot be done, which has been said.
+    fn counted_priorities(
+        &mut self,
+        it: &'a Table,
+        entries: &'a [ast::Entry],
+        given: &[Option<BigInt>],
+        ranking: &Ranking,
+    ) -> Option<Vec<BigInt>> {
+        let Ranking { largest_wins, delta } = ranking;
+        let next = |last: &BigInt| if *largest_wins { last - delta } else { last + delta };
+        if given.iter().all(Option::is_none) {
+            let first =
+                if *largest_wins { (BigInt::from(given.len()) - 1) * delta + 1 } else { BigInt::one() };
+            return Some(
+                std::iter::successors(Some(first), |last| Some(next(last))).take(given.len()).collect(),
+            );
+        }
+        let mut list: Vec<BigInt> = Vec::with_capacity(given.len());
+        for (entry, number) in entries.iter().zip(given) {
+            let number = match (number, list.last()) {
+                (Some(number), _) => number.clone(),
+                (None, Some(last)) => next(last),
+                (None, None) => {
+                    self.report_at(
+                        Stage::Flow,
+                        Diagnostic::error(code::EXPECTED, entry.span, "the first entry needs a priority")
+                            .note("another entry has one: `priority = …:`"),
+                    );
+                    return None;
+                }
+            };
+            if number.is_negative() {
                 self.report_at(
                     Stage::Flow,
                     Diagnostic::error(
-                        code::UNSUPPORTED,
-                        key.span,
-                        "entries whose keys are matched by `exact` and `lpm` have no priorities",
+                        code::OVERLIMIT,
+                        it.name.span,
+                        format!("a priority of table `{}` comes out negative", it.name),
                     )
-                    .label(priority.span, "a priority")
-                    .help("of several prefixes that match, the longest wins"),
+                    .label(entry.span, format!("this entry gets {number}")),
                 );
+                return None;
             }
-            return;
+            list.push(number);
         }
-        let mut list: Vec<BigInt> = Vec::with_capacity(given.len());
-        if given.iter().all(Option::is_none) {
-            let mut at = if largest { (BigInt::from(given.len()) - 1) * &delta + 1 } else { BigInt::one() };
-            for _ in &given {
-                list.push(at.clone());
-                if largest {
-                    at -= &delta;
-                } else {
-                    at += &delta;
-                }
-            }
-        } else {
-            for (entry, number) in entries.iter().zip(&given) {
-                let number = match (number, list.last()) {
-                    (Some(number), _) => number.clone(),
-                    (None, Some(last)) if largest => last - &delta,
-                    (None, Some(last)) => last + &delta,
-                    (None, None) => {
-                        self.report_at(
-                            Stage::Flow,
-                            Diagnostic::error(code::EXPECTED, entry.span, "the first entry needs a priority")
-                                .note("another entry has one: `priority = …:`"),
-                        );
-                        return;
-                    }
-                };
-                if number.is_negative() {
-                    self.report_at(
-                        Stage::Flow,
-                        Diagnostic::error(
-                            code::OVERLIMIT,
-                            it.name.span,
-                            format!("a priority of table `{}` comes out negative", it.name),
-                        )
-                        .label(entry.span, format!("this entry gets {number}")),
-                    );
-                    return;
-                }
-                list.push(number);
-            }
-        }
+        Some(list)
+    }
+
+    /// Two entries of one priority, or an order in the text that is not that of the priorities, may be a slip.
+    fn warn_of_priorities(
+        &mut self,
+        property: &'a Property,
+        entries: &'a [ast::Entry],
+        list: &[BigInt],
+        largest_wins: bool,
+    ) {
         let quiet = |code: &str| silenced(&property.annotations, code);
         let mut seen: HashMap<&BigInt, usize> = HashMap::new();
         for (at, number) in list.iter().enumerate() {
@@ -336,7 +383,7 @@ impl<'a> Checker<'a> {
                 );
             } else if at > 0
                 && !quiet(warn::ENTRIES_ORDER)
-                && ((largest && *number > list[at - 1]) || (!largest && *number < list[at - 1]))
+                && ((largest_wins && *number > list[at - 1]) || (!largest_wins && *number < list[at - 1]))
             {
                 self.warn(
                     Diagnostic::warning(
@@ -347,10 +394,6 @@ impl<'a> Checker<'a> {
                     .label(entries[at - 1].span, "the one in front"),
                 );
             }
-        }
-        let places: HashMap<ast::NodeId, &BigInt> = entries.iter().map(|entry| entry.id).zip(&list).collect();
-        for info in &mut self.out.tables[table.index()].entries {
-            info.priority = places.get(&info.entry.id).map(|&number| number.clone());
         }
     }
 }

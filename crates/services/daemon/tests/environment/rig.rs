@@ -5,7 +5,7 @@ use barewire_base::Prng;
 use barewire_channel::Geometry;
 use barewire_client::{Client, ConnectOptions, Event, FlowId, SendError, WaitError};
 use barewire_daemon::Daemon;
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_testing::{Needs, have};
 use std::collections::VecDeque;
 use std::net::SocketAddr;

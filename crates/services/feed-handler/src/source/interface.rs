@@ -10,16 +10,21 @@ use std::net::{IpAddr, Ipv4Addr};
 
 /// An interface of this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Interface {
+pub struct Interface {
+    /// Its name.
     pub name: String,
+    /// Its index.
     pub index: u32,
     /// Its first IPv4 address, or the one that it was named by: what a source-specific join names it by.
     pub v4: Option<Ipv4Addr>,
 }
 
 impl Interface {
-    /// Finds the interface that a user named.
-    pub(crate) fn find(wanted: &str) -> Result<Interface, SourceError> {
+    /// Finds the interface that a user named, or one of whose addresses.
+    ///
+    /// # Errors
+    /// [`SourceError::NoInterface`] with the nearest name or with the addresses that there are; [`SourceError::Sys`].
+    pub fn find(wanted: &str) -> Result<Interface, SourceError> {
         let addresses: Vec<(String, Option<IpAddr>)> = getifaddrs()
             .map_err(|e| SourceError::sys(format!("interface {wanted}"), "getifaddrs")(e.into()))?
             .map(|entry| {

@@ -4,7 +4,7 @@
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
-use barewire_feed_handler::emulator::{EmulatorConfig, connections, order_connections};
+use barewire_feed_emulator::{EmulatorConfig, connections, order_connections};
 use barewire_feed_handler::{ChannelPlan, Consumer, Input, LineId, Packet, Plan, RecordPlan, SocketOptions};
 use barewire_frame::Stamp;
 use std::path::PathBuf;
@@ -83,5 +83,5 @@ pub fn sockets(interface: &str) -> Input {
 
 /// False, and loudly so, where no network namespaces can be made.
 pub fn privileged() -> bool {
-    barewire_testing::have(barewire_testing::Needs::Root, barewire_lab::is_root_capable()).is_some()
+    barewire_testing::have(barewire_testing::Needs::Root, barewire_netns::is_root_capable()).is_some()
 }

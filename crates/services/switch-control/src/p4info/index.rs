@@ -338,7 +338,7 @@ impl Index {
             packet_out: None,
             packet_in: None,
             by_table: HashMap::new(),
-            program: Arc::clone(&program),
+            program,
         };
         for action in &info.actions {
             index.add_action(info, action)?;
@@ -347,6 +347,16 @@ impl Index {
             index.add_table(info, table)?;
         }
         index.add_profiles(info)?;
+        index.add_arrays(info)?;
+        index.add_digests(info)?;
+        index.add_value_sets(info)?;
+        index.add_packet_headers(info)?;
+        Ok(index)
+    }
+
+    /// Counters, meters, registers.
+    fn add_arrays(&mut self, info: &P4Info) -> Result<(), IndexError> {
+        let program = Arc::clone(&self.program);
         for counter in &info.counters {
             let pre = preamble(&counter.preamble, "counter")?;
             let at = find(&pre.name, "counter", program.counters.iter().map(|c| c.name.as_str()))?;
@@ -356,17 +366,17 @@ impl Index {
                 array: CounterId::from(at),
                 size: program.counters[at].size,
             };
-            index.counters.add(pre.id, &pre.name, entry)?;
+            self.counters.add(pre.id, &pre.name, entry)?;
         }
         for meter in &info.meters {
             let (pre, spec) = (preamble(&meter.preamble, "meter")?, meter.spec.unwrap_or_default());
             let entry = meter_index(&program, pre, spec.r#type)?;
-            index.meters.add(pre.id, &pre.name, entry)?;
+            self.meters.add(pre.id, &pre.name, entry)?;
         }
         for meter in &info.direct_meters {
             let (pre, spec) = (preamble(&meter.preamble, "direct meter")?, meter.spec.unwrap_or_default());
             let entry = meter_index(&program, pre, spec.r#type)?;
-            index.direct_meters.add(pre.id, &pre.name, entry)?;
+            self.direct_meters.add(pre.id, &pre.name, entry)?;
         }
         for register in &info.registers {
             let pre = preamble(&register.preamble, "register")?;
@@ -388,12 +398,17 @@ impl Index {
                 size: array.size,
                 shape,
             };
-            index.registers.add(pre.id, &pre.name, entry)?;
+            self.registers.add(pre.id, &pre.name, entry)?;
         }
+        Ok(())
+    }
+
+    /// Digests.
+    fn add_digests(&mut self, info: &P4Info) -> Result<(), IndexError> {
         for digest in &info.digests {
             let pre = preamble(&digest.preamble, "digest")?;
-            let at = find(&pre.name, "digest", program.learn_lists.iter().map(|l| l.name.as_str()))?;
-            let list = &program.learn_lists[at];
+            let at = find(&pre.name, "digest", self.program.learn_lists.iter().map(|l| l.name.as_str()))?;
+            let list = &self.program.learn_lists[at];
             let shape = digest.type_spec.as_ref().and_then(|spec| shape_of(info, spec, 0));
             // A shape that does not fit the items would lose some: a plain struct then.
             let shape = shape.filter(|shape| shape.items() == list.items.len()).unwrap_or_else(|| {
@@ -408,14 +423,18 @@ impl Index {
                 number: list.id,
                 shape,
             };
-            index.digests.add(pre.id, &pre.name, entry)?;
+            self.digests.add(pre.id, &pre.name, entry)?;
         }
-        index.add_value_sets(info)?;
+        Ok(())
+    }
+
+    /// What stands in front of packets from and for the controller.
+    fn add_packet_headers(&mut self, info: &P4Info) -> Result<(), IndexError> {
         for header in &info.controller_packet_metadata {
             let pre = preamble(&header.preamble, "controller packet metadata")?;
             let place = match pre.name.as_str() {
-                "packet_out" => &mut index.packet_out,
-                "packet_in" => &mut index.packet_in,
+                "packet_out" => &mut self.packet_out,
+                "packet_in" => &mut self.packet_in,
                 other => {
                     let message = "neither packet_out nor packet_in";
                     return Err(refuse(format!("controller packet metadata '{other}'"), message));
@@ -428,7 +447,7 @@ impl Index {
                 ));
             }
         }
-        Ok(index)
+        Ok(())
     }
 
     /// The table of the program with this position.

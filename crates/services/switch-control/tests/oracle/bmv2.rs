@@ -3,7 +3,7 @@
 use super::ours::Fate;
 use super::scenario::Scenario;
 use super::wire::Wire;
-use barewire_lab::Namespace;
+use barewire_netns::Namespace;
 use barewire_p4::ir::Arch;
 use barewire_switch_control::cli::Session;
 use std::collections::BTreeMap;

@@ -7,7 +7,7 @@ mod lost_interfaces;
 mod rounds;
 mod under_load;
 
-use barewire_lab::{LinkConfig, Namespace, VethPair, is_root_capable};
+use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_switch::control::{
     CarriedCounters, MeterRate, Notification, Range, Switch, SwitchConfig, Takeover,
 };

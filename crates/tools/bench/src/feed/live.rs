@@ -8,13 +8,13 @@ use crate::messages::IdleState;
 use crate::messages::driver::{LAG_LIMIT, LAG_PERCENT_MAX};
 use barewire_base::{Duration, Instant};
 use barewire_engine::{Agent, Engine, IdleStrategy, StopFlag};
-use barewire_feed_handler::emulator::{Emitted, Sender, connections};
+use barewire_feed_emulator::{Emitted, Sender, connections};
 use barewire_feed_handler::{
     ChannelPlan, FeedChannel, FeedHandler, FeedType, Input, LineLayout, Plan, PortOptions, Recovery, Side,
     SocketOptions,
 };
-use barewire_lab::{TwoHosts, TwoHostsConfig};
 use barewire_measure::{Contention, ContentionReport, pin_to_core, stamp};
+use barewire_netns::{TwoHosts, TwoHostsConfig};
 use std::fmt;
 use std::os::fd::RawFd;
 use std::sync::mpsc;
@@ -159,7 +159,7 @@ impl LiveResult {
 /// Two hosts with a veth pair between them.
 ///
 /// # Errors
-/// [`LabError`](barewire_lab::LabError): this needs root.
+/// [`NetnsError`](barewire_netns::NetnsError): this needs root.
 pub fn hosts() -> Result<TwoHosts, BenchError> {
     let config = TwoHostsConfig { label: None, static_neighbours: true, ..TwoHostsConfig::default() };
     Ok(TwoHosts::create(&config)?)
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn every_engine_measures_every_packet() {
-        let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+        let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
         let hosts = hosts().unwrap();
         let traffic = Traffic::make(Workload::OneEntry, 5, 300, 1).unwrap();
         let kinds = [EngineKind::Socket, EngineKind::SocketSpin, EngineKind::Packet, EngineKind::Xdp];

@@ -12,12 +12,12 @@ use crate::messages::IdleState;
 use crate::row::{Measure, Measured, Row, Subject};
 use crate::run;
 use barewire_base::Duration;
-use barewire_lab::TwoHosts;
 use barewire_measure::{clock_cost, pin_to_core};
+use barewire_netns::TwoHosts;
 use serde_json::json;
 
 /// Instruments of a channel, at most.
-pub const INSTRUMENTS_MAX: u32 = barewire_feed_handler::emulator::EMULATED_INSTRUMENTS_MAX;
+pub const INSTRUMENTS_MAX: u32 = barewire_feed_emulator::EMULATED_INSTRUMENTS_MAX;
 /// Packets of a run, at most.
 pub const PACKETS_MAX: usize = 5_000_000;
 /// Longest time between two packets.

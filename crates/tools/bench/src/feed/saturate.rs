@@ -8,7 +8,7 @@ use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
 use barewire_base::Duration;
-use barewire_lab::TwoHosts;
+use barewire_netns::TwoHosts;
 
 /// First rate that is tried, in packets per second.
 const FIRST_PPS: f64 = 50_000.0;

@@ -2,7 +2,7 @@
 
 use crate::error::BenchError;
 use barewire_base::{Duration, Instant, Prng};
-use barewire_feed_handler::emulator::{Emulator, EmulatorConfig};
+use barewire_feed_emulator::{Emulator, EmulatorConfig};
 use barewire_feed_handler::{FeedType, Side};
 use barewire_sbe::mdp3::{
     MatchEventIndicator, MdEntryTypeBook, MdIncrementalRefreshBook46Encoder, MdUpdateAction,
@@ -166,7 +166,7 @@ fn channel(instruments: u32, measured: usize, seed: u64) -> Result<Traffic, Benc
         active: Duration::from_secs(24 * 3600),
         ..EmulatorConfig::default()
     };
-    let refused = |e: barewire_feed_handler::emulator::EmulatorError| BenchError::Plan(e.to_string());
+    let refused = |e: barewire_feed_emulator::EmulatorError| BenchError::Plan(e.to_string());
     let mut emulator = Emulator::new(config, Instant::ZERO).map_err(refused)?;
     let wanted = measured + measured * CHANNEL_WARMUP_PERCENT / 100;
     let mut traffic = Traffic::default();

@@ -13,8 +13,8 @@ use crate::messages::{MsgWorkload, RequestResponse, SystemError, SystemName, Wai
 use crate::run::watched;
 use barewire_client::{Client, ClientConfig, ConnectOptions, Event, FlowId, Geometry, SendError, WaitError};
 use barewire_engine::{IdleStrategy, keyfile, target_on};
-use barewire_lab::{Namespace, TwoHosts};
 use barewire_measure::Contention;
+use barewire_netns::{Namespace, TwoHosts};
 use rustix::process::{Pid, Signal, kill_process};
 use std::error::Error;
 use std::io;

@@ -13,8 +13,8 @@ use crate::messages::run::Cell;
 use crate::messages::run::planned_run;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
-use barewire_lab::{Interface, LabError, LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_measure::{SocketRing, allowed_cores};
+use barewire_netns::{Interface, LinkConfig, NetnsError, TwoHosts, TwoHostsConfig};
 use barewire_port::{WRAPPERS, suggest};
 use std::fmt::{self, Display};
 use std::str::FromStr;
@@ -275,7 +275,7 @@ pub struct Place {
     /// Two hosts with a link and its twin. The twin is the baselines', with all offloads: the kernel at its best.
     pub hosts: Option<Arc<TwoHosts>>,
     /// The baselines run over loopback for this reason.
-    pub no_hosts: Option<LabError>,
+    pub no_hosts: Option<NetnsError>,
 }
 
 impl Place {
@@ -283,7 +283,7 @@ impl Place {
     ///
     /// # Errors
     /// When hosts are needed and cannot be made. For a baseline alone they are not needed.
-    pub fn prepare(systems: &[System]) -> Result<Place, LabError> {
+    pub fn prepare(systems: &[System]) -> Result<Place, NetnsError> {
         Place::prepare_with(systems, 1)
     }
 
@@ -291,7 +291,7 @@ impl Place {
     ///
     /// # Errors
     /// As there.
-    pub fn prepare_with(systems: &[System], queues: u32) -> Result<Place, LabError> {
+    pub fn prepare_with(systems: &[System], queues: u32) -> Result<Place, NetnsError> {
         let needed = systems.iter().any(System::needs_hosts);
         if !needed && !systems.iter().any(|s| matches!(s, System::Kernel(_))) {
             return Ok(Place { hosts: None, no_hosts: None });

@@ -291,7 +291,7 @@ impl Request {
             match measured {
                 Ok(rate) => ports.push((over, rate.round())),
                 // Where no hosts can be made it is said above.
-                Err(BenchError::Lab(_)) if hosts.iter().any(|(_, made)| made.is_err()) => {}
+                Err(BenchError::Hosts(_)) if hosts.iter().any(|(_, made)| made.is_err()) => {}
                 Err(error) => failures.push(error),
             }
         }

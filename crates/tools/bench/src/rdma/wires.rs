@@ -12,7 +12,7 @@
 //! interface for each NIC. Namespaces have no names: nothing can be left behind.
 
 use crate::error::BenchError;
-use barewire_lab::{LinkConfig, Namespace, VethPair};
+use barewire_netns::{LinkConfig, Namespace, VethPair};
 use barewire_wire::MacAddr;
 use std::net::Ipv4Addr;
 

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_program_forwards_what_it_has_to_in_the_kernel() {
-        let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+        let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
         for name in NAMES {
             let spec = Spec { size: 64, entries: 50, masks: Masks::Some(4), flows: Some(100), seed: 3 };
             let cell = MemCell { source: name.parse().unwrap(), engine: EngineKind::Kernel, spec };

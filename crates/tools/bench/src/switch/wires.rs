@@ -11,7 +11,7 @@
 use super::program::RouterWords;
 use super::setup::{Call, Match, Step, ip, mac, value};
 use crate::error::BenchError;
-use barewire_lab::{Namespace, Offloads};
+use barewire_netns::{Namespace, Offloads};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;

@@ -491,7 +491,7 @@ impl Ended {
 pub fn of_bench(error: BenchError) -> anyhow::Error {
     match error {
         BenchError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
-        BenchError::Lab(error) => error.into(),
+        BenchError::Hosts(error) => error.into(),
         BenchError::Open(error) => error.into(),
         BenchError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
             .hint("on the other host: barewire rdma serve --accept --baseline kernel-tcp --address ADDRESS")

@@ -3,8 +3,9 @@
 use super::{AgentPipes, HostFacts, LaunchError, Launcher, Needs};
 use crate::agent::{Family, KEEPS, RUN_MARK, end_family, remove_stale};
 use crate::run::agent_command;
-use barewire_lab::{HostPlan, Lab, LabError, Programs, Topology, is_root_capable, sweep_stale};
+use barewire_lab::{HostPlan, Lab, LabError, Programs, Topology};
 use barewire_measure::realtime_ns;
+use barewire_netns::{is_root_capable, sweep_stale};
 use barewire_report::run::HardwareClass;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -57,7 +58,7 @@ impl LocalLauncher {
             hint: Some(why.hint().to_owned()),
         })?;
         // What killed runs have left.
-        sweep_stale()?;
+        sweep_stale().map_err(LabError::from)?;
         // A name of its own: the same lab may be up, and another run of the same experiment.
         let unique = format!("-x{}", std::process::id());
         topology.name.truncate(LAB_NAME_MAX - unique.len());

@@ -254,77 +254,18 @@ impl Folder {
             self.writer.caveat(&format!("the run did not come to its end: {why}"));
         }
         let cells = std::mem::take(&mut self.cells);
-        let collects = plan.roles.iter().any(|role| role.collect.is_some());
         let whole = |cell: &Cell| cell.runs == plan.method.runs && !cell.broke_off;
         let complete = cells.iter().all(whole);
         outcome.can_resume = !complete && self.journal.is_some();
         let mut records: Vec<OfPoint> = Vec::new();
         for (cell, point) in cells.into_iter().zip(&plan.points) {
-            for (run, why) in &cell.failures {
-                outcome.failures.push(Failure { of: cell_text(plan, point, *run), why: why.clone() });
-            }
-            if cell.rows.is_empty() {
-                if collects {
-                    outcome.cells_without_rows += 1;
-                    let reason = cell.failures.first().map(|(_, why)| why.clone()).or_else(|| early.clone());
-                    let mut record = Record::missing(
-                        &plan.name,
-                        plan.table.as_deref().unwrap_or(&plan.name),
-                        &reason.unwrap_or_else(|| "no row".to_owned()),
-                    );
-                    record.axes = point.iter().map(shown_axis).collect();
-                    records.push((record, point, Histograms::new()));
-                }
-                continue;
-            }
-            for rows in cell.rows.values() {
-                let (mut row, histograms) = over_runs(rows);
-                if !cell.failures.is_empty() {
-                    let failed = cell.failures.iter().map(|(run, why)| json!({ "run": run, "why": why }));
-                    row.insert("failed_runs".to_owned(), failed.collect());
-                }
-                if let Some((spread, error)) = cell.spread_ns {
-                    let told = format!("{:.3} ms ± {:.3} ms", spread as f64 / 1e6, error as f64 / 1e6);
-                    row.insert("hosts_started_within".to_owned(), told.into());
-                }
-                if let Some(early) = early.as_ref().filter(|_| cell.runs < plan.method.runs) {
-                    row.insert(
-                        "runs_missing".to_owned(),
-                        json!(format!("{early}; {} of {} runs", cell.runs, plan.method.runs)),
-                    );
-                }
-                outcome.rows += 1;
-                outcome.void += usize::from(is_void(&row));
-                let record = record(plan, point, row);
-                records.push((record, point, histograms));
-            }
+            cell.into_records(plan, point, early.as_deref(), &mut outcome, &mut records);
         }
         tell_apart(&mut records, &plan.systems);
         for (record, _, histograms) in records {
-            // Each was read once already, when the row came.
-            let read: Vec<(&str, Histogram)> = histograms
-                .iter()
-                .flat_map(|(name, runs)| runs.iter().map(move |text| (name.as_str(), text)))
-                .filter_map(|(name, text)| Some((name, Histogram::from_base64(text).ok()?)))
-                .collect();
-            let named: Vec<(&str, &Histogram)> = read.iter().map(|(name, one)| (*name, one)).collect();
-            self.writer.add(record, &named)?;
+            self.add_record(record, &histograms)?;
         }
-        for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
-            if log.dropped > 0 {
-                log.text.push_str(&format!("… {} more lines\n", log.dropped));
-                self.writer.caveat(&format!("the log of {} is incomplete", host.name));
-            }
-            if !log.text.is_empty() {
-                // The largest files, and the least of what was measured: without room for them the rows are kept all the same.
-                match self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes()) {
-                    Err(e @ RunError::Io { .. }) => {
-                        self.writer.caveat(&format!("the log of {} is not saved: {e}", host.name));
-                    }
-                    other => other?,
-                }
-            }
-        }
+        self.attach_logs(controller)?;
         let mut left = controller.unended.clone();
         if !late.is_empty() {
             left.push(format!("agents that did not end in time: {}", late.join(", ")));
@@ -336,6 +277,85 @@ impl Folder {
             let _ = std::fs::remove_file(path.join(PARTIAL));
         }
         Ok(outcome)
+    }
+
+    /// Writes a record with its histograms.
+    fn add_record(&mut self, record: Record, histograms: &Histograms) -> Result<(), RunError> {
+        // Each was read once already, when the row came.
+        let read: Vec<(&str, Histogram)> = histograms
+            .iter()
+            .flat_map(|(name, runs)| runs.iter().map(move |text| (name.as_str(), text)))
+            .filter_map(|(name, text)| Some((name, Histogram::from_base64(text).ok()?)))
+            .collect();
+        let named: Vec<(&str, &Histogram)> = read.iter().map(|(name, one)| (*name, one)).collect();
+        self.writer.add(record, &named)
+    }
+
+    /// Writes what the hosts' processes said: the largest files, and the least of what was measured. Without room for them the rows are
+    /// kept all the same.
+    fn attach_logs(&mut self, controller: &mut Controller<'_>) -> Result<(), RunError> {
+        for (host, log) in controller.hosts.iter().zip(&mut controller.logs) {
+            if log.dropped > 0 {
+                log.text.push_str(&format!("… {} more lines\n", log.dropped));
+                self.writer.caveat(&format!("the log of {} is incomplete", host.name));
+            }
+            if log.text.is_empty() {
+                continue;
+            }
+            match self.writer.attach(&format!("{}.log", host.name), log.text.as_bytes()) {
+                Err(e @ RunError::Io { .. }) => {
+                    self.writer.caveat(&format!("the log of {} is not saved: {e}", host.name));
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Cell {
+    /// A record for each row of the cell, over all runs that gave it. A cell without rows has one that says why, where rows are collected.
+    /// `early`: why the experiment did not come to its end.
+    fn into_records<'p>(
+        self,
+        plan: &Plan,
+        point: &'p Point,
+        early: Option<&str>,
+        outcome: &mut Outcome,
+        records: &mut Vec<OfPoint<'p>>,
+    ) {
+        for (run, why) in &self.failures {
+            outcome.failures.push(Failure { of: cell_text(plan, point, *run), why: why.clone() });
+        }
+        if self.rows.is_empty() {
+            if plan.roles.iter().any(|role| role.collect.is_some()) {
+                outcome.cells_without_rows += 1;
+                let first = self.failures.first().map(|(_, why)| why.as_str());
+                let table = plan.table.as_deref().unwrap_or(&plan.name);
+                let mut record = Record::missing(&plan.name, table, first.or(early).unwrap_or("no row"));
+                record.axes = point.iter().map(shown_axis).collect();
+                records.push((record, point, Histograms::new()));
+            }
+            return;
+        }
+        for rows in self.rows.values() {
+            let (mut row, histograms) = over_runs(rows);
+            if !self.failures.is_empty() {
+                let failed = self.failures.iter().map(|(run, why)| json!({ "run": run, "why": why }));
+                row.insert("failed_runs".to_owned(), failed.collect());
+            }
+            if let Some((spread, error)) = self.spread_ns {
+                let told = format!("{:.3} ms ± {:.3} ms", spread as f64 / 1e6, error as f64 / 1e6);
+                row.insert("hosts_started_within".to_owned(), told.into());
+            }
+            if let Some(early) = early.filter(|_| self.runs < plan.method.runs) {
+                let missing = format!("{early}; {} of {} runs", self.runs, plan.method.runs);
+                row.insert("runs_missing".to_owned(), missing.into());
+            }
+            outcome.rows += 1;
+            outcome.void += usize::from(is_void(&row));
+            records.push((record(plan, point, row), point, histograms));
+        }
     }
 }
 

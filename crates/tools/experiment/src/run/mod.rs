@@ -162,6 +162,68 @@ pub fn run(
     }
 }
 
+/// Whether a role runs on the host of the controller.
+fn needs_here(plan: &Plan) -> bool {
+    plan.roles.iter().any(|role| role.hosts == RoleHosts::Here)
+}
+
+/// Obtains the hosts that the plan uses, and no others.
+fn obtained(
+    plan: &Plan,
+    launcher: &mut dyn Launcher,
+    watch: &mut dyn Watch,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Vec<HostFacts>, ExperimentError> {
+    let mut hosts = {
+        let (what, pulse) = (format!("{}: {}", launcher.name(), launcher.obtaining()), Pulse::new());
+        let watch = RefCell::new(watch);
+        // It is asked all the time whether to go on: so it can say now and then what it waits for.
+        launcher.obtain(&Needs::of(plan), &|| {
+            if let Some(seconds) = pulse.due() {
+                watch.borrow_mut().note(&format!("{what}, {seconds:.0} s"));
+            }
+            interrupted()
+        })?
+    };
+    if needs_here(plan) {
+        let address = "127.0.0.1".to_owned();
+        hosts.push(HostFacts { name: HERE.to_owned(), address, ..HostFacts::default() });
+    }
+    with_settings(plan, &mut hosts);
+    // Asked of every point before anything starts.
+    let mut used = vec![false; hosts.len()];
+    for point in &plan.points {
+        let assigned = assign(plan, &hosts, point).map_err(ExperimentError::Plan)?;
+        assign::can_be_filled(plan, &hosts, &assigned, point).map_err(ExperimentError::Plan)?;
+        assigned.into_iter().flatten().for_each(|at| used[at] = true);
+    }
+    let mut keep = used.iter();
+    hosts.retain(|_| *keep.next().unwrap_or(&false));
+    Ok(hosts)
+}
+
+/// Starts an agent on each host.
+fn with_agents(
+    plan: &Plan,
+    hosts: &[HostFacts],
+    launcher: &mut dyn Launcher,
+    options: &Options,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Fleet, ExperimentError> {
+    let mut fleet = Fleet::new(plan.method.silence.into());
+    for host in hosts {
+        if interrupted() {
+            return Err(ExperimentError::Interrupted);
+        }
+        let pipes = match host.name == HERE && needs_here(plan) {
+            true => start_here(&options.agent)?,
+            false => launcher.start(&host.name)?,
+        };
+        fleet.add(&host.name, pipes);
+    }
+    Ok(fleet)
+}
+
 fn on_hosts(
     plan: &Plan,
     launcher: &mut dyn Launcher,
@@ -177,43 +239,8 @@ fn on_hosts(
     // Before hosts are obtained, too.
     let earlier = options.resume.as_deref().map(|folder| Earlier::read(folder, plan, launcher.name()));
     let earlier = earlier.transpose().map_err(ExperimentError::Plan)?;
-    let mut hosts = {
-        let (what, pulse) = (format!("{}: {}", launcher.name(), launcher.obtaining()), Pulse::new());
-        let watch = RefCell::new(&mut *watch);
-        // It is asked all the time whether to go on: so it can say now and then what it waits for.
-        launcher.obtain(&Needs::of(plan), &|| {
-            if let Some(seconds) = pulse.due() {
-                watch.borrow_mut().note(&format!("{what}, {seconds:.0} s"));
-            }
-            interrupted()
-        })?
-    };
-    let here = plan.roles.iter().any(|role| role.hosts == RoleHosts::Here);
-    if here {
-        let address = "127.0.0.1".to_owned();
-        hosts.push(HostFacts { name: HERE.to_owned(), address, ..HostFacts::default() });
-    }
-    with_settings(plan, &mut hosts);
-    // Asked of every point before anything starts.
-    let mut used = vec![false; hosts.len()];
-    for point in &plan.points {
-        let assigned = assign(plan, &hosts, point).map_err(ExperimentError::Plan)?;
-        assign::can_be_filled(plan, &hosts, &assigned, point).map_err(ExperimentError::Plan)?;
-        assigned.into_iter().flatten().for_each(|at| used[at] = true);
-    }
-    let mut keep = used.iter();
-    hosts.retain(|_| *keep.next().unwrap_or(&false));
-    let mut fleet = Fleet::new(plan.method.silence.into());
-    for host in &hosts {
-        if interrupted() {
-            return Err(ExperimentError::Interrupted);
-        }
-        let pipes = match host.name == HERE && here {
-            true => start_here(&options.agent)?,
-            false => launcher.start(&host.name)?,
-        };
-        fleet.add(&host.name, pipes);
-    }
+    let hosts = obtained(plan, launcher, watch, interrupted)?;
+    let fleet = with_agents(plan, &hosts, launcher, options, interrupted)?;
     let hardware = plan.hardware.unwrap_or(launcher.hardware());
     let controls = Controls::of(plan, &hosts, hardware, &options.control);
     let mut controller = Controller {

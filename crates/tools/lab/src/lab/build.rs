@@ -6,7 +6,8 @@ use super::programs::{
 use crate::progress::Steps;
 use crate::state::{State, Store, switch_page};
 use crate::topology::{LinkPlan, Node, NodePort, Subnets, SwitchKind, Topology};
-use crate::{LabError, LinkConfig, LinkNodeConfig, Namespace, Offloads, VethPair};
+use crate::{LabError, LinkNodeConfig};
+use barewire_netns::{LinkConfig, Namespace, Offloads, VethPair};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::DirBuilder;

@@ -8,10 +8,10 @@ pub use programs::Programs;
 
 use crate::process::{NetId, end_all, net_id};
 use crate::progress::{Steps, silent};
-use crate::stale::NETNS_DIR;
 use crate::state::{Locked, NodeKind, Phase, State, Store, drafts_of, namespaces_of, pages_of};
-use crate::{LabError, Namespace, Progress, Running, Topology};
+use crate::{LabError, Progress, Running, Topology};
 use barewire_engine::CountersReader;
+use barewire_netns::{NETNS_DIR, Namespace};
 use barewire_text::suggest;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -278,7 +278,7 @@ impl Lab {
             let known: Vec<&str> = state.nodes.iter().map(|n| n.name.as_str()).collect();
             no_such("host or switch", node, &known)
         })?;
-        Namespace::open_kept(&found.namespace)
+        Ok(Namespace::open_kept(&found.namespace)?)
     }
 
     /// The namespace and interface of `place`: `NODE:INTERFACE`, `NODE` (its first interface), or a link (its first end).

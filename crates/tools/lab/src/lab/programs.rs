@@ -2,8 +2,9 @@
 
 use crate::progress::Steps;
 use crate::state::ProcessState;
-use crate::{LabError, Namespace, READY_LINE};
+use crate::{LabError, READY_LINE};
 use barewire_engine::Owner;
+use barewire_netns::Namespace;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};

@@ -1,7 +1,7 @@
 //! The validated plan of a lab.
 
 use super::impairment::seeds_of;
-use crate::Offloads;
+use barewire_netns::Offloads;
 use barewire_port::FaultSettings;
 use barewire_wire::MacAddr;
 use std::net::IpAddr;

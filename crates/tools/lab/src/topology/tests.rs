@@ -1,8 +1,8 @@
 //! Topology files, right and wrong.
 
 use super::*;
-use crate::Offloads;
 use barewire_base::Duration;
+use barewire_netns::Offloads;
 use barewire_port::FaultSettings;
 use barewire_wire::MacAddr;
 use proptest::prelude::*;

@@ -99,7 +99,7 @@ fn a_program_that_does_not_route_is_refused() {
 /// Every way carries traffic, and rows say what they have to.
 #[test]
 fn hosts_reach_each_other_on_every_way() {
-    let Some(()) = have(Needs::Root, barewire_lab::is_root_capable()) else { return };
+    let Some(()) = have(Needs::Root, barewire_netns::is_root_capable()) else { return };
     let Some(_) = have(Needs::Peers, program("ip")) else { return };
     let engine = EngineKind::Interpreter;
     let over = || "packet".to_owned();

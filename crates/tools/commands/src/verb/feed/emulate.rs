@@ -8,9 +8,7 @@ use crate::verb::measured::millis;
 use anyhow::Context as _;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, now};
-use barewire_feed_handler::emulator::{
-    CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, connections,
-};
+use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, connections};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::failure::{Code, Failure};
 pub use crate::verb::measured::seconds;
 use anyhow::Context as _;
-use barewire_feed_handler::emulator::{Truth, connections};
+use barewire_feed_emulator::{Truth, connections};
 use barewire_feed_handler::{ChannelPlan, Input, Plan, SocketOptions};
 use clap::Subcommand;
 use std::fs::File;

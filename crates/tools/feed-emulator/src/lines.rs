@@ -1,8 +1,8 @@
 //! The way from the exchange: each line loses, doubles, delays and reorders on its own.
 
 use super::config::LineFaults;
-use crate::{FeedType, Side};
 use barewire_base::{Duration, Instant, Prng};
+use barewire_feed_handler::{FeedType, Side};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;

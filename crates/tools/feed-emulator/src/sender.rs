@@ -1,12 +1,9 @@
 //! Where an emulated channel's packets go: to groups by sockets, or into a capture.
 
 use super::{Emitted, Emulator};
-use crate::record::sender;
-use crate::source::datagram::emit;
-use crate::source::interface::Interface;
-use crate::{Connection, FeedType, Side, SourceError};
 use barewire_base::{Counter, Duration, Instant};
 use barewire_engine::{IdleStrategy, StopFlag};
+use barewire_feed_handler::{Connection, FeedType, Interface, Side, SourceError};
 use barewire_port::PcapWriter;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::fs::File;
@@ -210,7 +207,7 @@ impl CaptureWriter {
     pub fn write(&mut self, packet: &Emitted<'_>) -> Result<(), SourceError> {
         let line = self.lines.iter().find(|c| (c.feed, c.side) == (packet.feed, packet.side));
         let Some(line) = line else { return Ok(()) };
-        if !emit(sender(&line.sources, line.to), line.to, packet.payload, &mut self.frame) {
+        if !line.write_frame(packet.payload, &mut self.frame) {
             return Ok(());
         }
         let ns = self.epoch_ns + packet.at.since(self.start).as_nanos();

@@ -1,8 +1,9 @@
 //! A host: one network namespace, with the sockets that configure it.
 
 use crate::rtnl::Rtnl;
-use crate::{LabError, stale, sys};
+use crate::{NetnsError, stale, sys};
 use barewire_engine::Owner;
+use rustix::mount::mount_bind;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::UdpSocket;
@@ -46,9 +47,9 @@ impl Namespace {
     /// Nothing in it is up, not even `lo`.
     ///
     /// # Errors
-    /// [`LabError::BadName`] for a label that is not 1 to 32 of `a-z0-9_-`; [`LabError::System`] when the process may
+    /// [`NetnsError::BadName`] for a label that is not 1 to 32 of `a-z0-9_-`; [`NetnsError::System`] when the process may
     /// not, or has one of this label already.
-    pub fn create(label: &str) -> Result<Namespace, LabError> {
+    pub fn create(label: &str) -> Result<Namespace, NetnsError> {
         stale::check_label(label)?;
         let path = stale::prepare_dir()?.join(stale::name_of(Owner::current(), label));
         Self::create_at(path, label, false)
@@ -56,15 +57,21 @@ impl Namespace {
 
     /// A namespace that stays when this value is dropped and this process ends, until [`Namespace::remove_kept`]. `name` is
     /// its whole name and must be one that [`Namespace::create`] does not give.
-    pub(crate) fn create_kept(name: &str) -> Result<Namespace, LabError> {
+    ///
+    /// # Errors
+    /// [`NetnsError::System`] when the process may not, or the name is taken.
+    pub fn create_kept(name: &str) -> Result<Namespace, NetnsError> {
         let path = stale::prepare_dir()?.join(name);
         Self::create_at(path, name, true)
     }
 
-    /// Opens a namespace that has a name.
-    pub(crate) fn open_kept(name: &str) -> Result<Namespace, LabError> {
+    /// Opens a namespace that has a name. It stays when this value is dropped.
+    ///
+    /// # Errors
+    /// [`NetnsError::System`] when there is none, or the process may not.
+    pub fn open_kept(name: &str) -> Result<Namespace, NetnsError> {
         let path = Path::new(stale::NETNS_DIR).join(name);
-        let opening = || LabError::system(format!("open namespace {}", path.display()));
+        let opening = || NetnsError::system(format!("open namespace {}", path.display()));
         let fd: OwnedFd = File::open(&path).map_err(opening())?.into();
         let inside = on_thread(|| {
             sys::set_net(fd.as_fd())?;
@@ -76,12 +83,15 @@ impl Namespace {
     }
 
     /// Takes the name of a kept namespace away. That it is gone already is no error.
-    pub(crate) fn remove_kept(name: &str) -> Result<(), LabError> {
+    ///
+    /// # Errors
+    /// [`NetnsError::System`] when it cannot be removed.
+    pub fn remove_kept(name: &str) -> Result<(), NetnsError> {
         stale::remove(&Path::new(stale::NETNS_DIR).join(name))
     }
 
-    fn create_at(path: PathBuf, label: &str, kept: bool) -> Result<Namespace, LabError> {
-        let making = || LabError::system(format!("make namespace {}", path.display()));
+    fn create_at(path: PathBuf, label: &str, kept: bool) -> Result<Namespace, NetnsError> {
+        let making = || NetnsError::system(format!("make namespace {}", path.display()));
         // Exclusive: an existing file is another namespace of ours, which must not be covered.
         OpenOptions::new()
             .read(true)
@@ -103,9 +113,9 @@ impl Namespace {
     /// A namespace without a name, which lives as long as this value and its processes. Nothing can be left behind.
     ///
     /// # Errors
-    /// [`LabError::System`] when the process may not.
-    pub fn anonymous() -> Result<Namespace, LabError> {
-        let inside = Self::new_inside(None).map_err(LabError::system("make a namespace"))?;
+    /// [`NetnsError::System`] when the process may not.
+    pub fn anonymous() -> Result<Namespace, NetnsError> {
+        let inside = Self::new_inside(None).map_err(NetnsError::system("make a namespace"))?;
         Ok(Self::from_inside(inside, None, "anonymous", false))
     }
 
@@ -119,8 +129,7 @@ impl Namespace {
         on_thread(|| {
             sys::unshare_net()?;
             if let Some(path) = path {
-                let target = stale::c_path(path).map_err(io::Error::other)?;
-                sys::bind_mount(c"/proc/thread-self/ns/net", &target, false)?;
+                mount_bind(THIS_NET, path)?;
             }
             let fd = File::open(THIS_NET)?.into();
             Ok(Inside { fd, rtnl: Rtnl::open()?, control: UdpSocket::bind("0.0.0.0:0")? })
@@ -146,13 +155,13 @@ impl Namespace {
     /// that it starts, stay inside wherever they go. A panic of `f` goes on in the caller.
     ///
     /// # Errors
-    /// [`LabError::System`] when the thread may not enter; `f` has then not run.
-    pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    /// [`NetnsError::System`] when the thread may not enter; `f` has then not run.
+    pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> Result<T, NetnsError> {
         on_thread(|| {
             sys::set_net(self.fd())?;
             Ok(f())
         })
-        .map_err(LabError::system(format!("enter namespace {}", self.label)))
+        .map_err(NetnsError::system(format!("enter namespace {}", self.label)))
     }
 
     /// Starts a program inside the namespace. The command stays bound to it.
@@ -166,26 +175,32 @@ impl Namespace {
 
     /// As [`spawn_in`](Namespace::spawn_in), and the program goes on when we end: it gets a session of its own, so that no
     /// terminal's signals reach it.
-    pub(crate) fn spawn_apart(&self, command: &mut Command) -> io::Result<Child> {
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spawn_apart(&self, command: &mut Command) -> io::Result<Child> {
         sys::start_apart(command);
         self.spawn_in(command)
     }
 
     /// Writes a setting below `/proc/sys/net` of this namespace. False when the kernel does not have it.
-    pub(crate) fn set_sysctl(&self, name: &str, value: &str) -> Result<bool, LabError> {
+    ///
+    /// # Errors
+    /// [`NetnsError::System`] when the kernel does not take the value, or the process may not.
+    pub fn set_sysctl(&self, name: &str, value: &str) -> Result<bool, NetnsError> {
         let path = format!("/proc/sys/net/{name}");
         match self.enter(|| std::fs::write(&path, value))? {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(e) => Err(LabError::system(format!("write {value} to {path} in {}", self.label))(e)),
+            Err(e) => Err(NetnsError::system(format!("write {value} to {path} in {}", self.label))(e)),
         }
     }
 
     /// Removes the name, as dropping does, and says whether that went well.
     ///
     /// # Errors
-    /// [`LabError::System`] when it did not.
-    pub fn remove(mut self) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when it did not.
+    pub fn remove(mut self) -> Result<(), NetnsError> {
         self.path.take().map_or(Ok(()), |path| stale::remove(&path))
     }
 
@@ -211,7 +226,7 @@ impl Drop for Namespace {
 /// Runs `f` on a thread of its own: which namespace a thread is in outlasts a call.
 pub(crate) fn on_thread<T: Send>(f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     thread::scope(|scope| {
-        let thread = thread::Builder::new().name("lab-netns".into()).spawn_scoped(scope, f)?;
+        let thread = thread::Builder::new().name("netns".into()).spawn_scoped(scope, f)?;
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -1,22 +1,25 @@
 //! Names that tell their owner, and the removal of what dead owners left.
 
-use crate::{LabError, sys};
+use crate::NetnsError;
 use barewire_engine::Owner;
-use std::ffi::CString;
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind_recursive, mount_change, unmount};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where `ip netns` looks for namespaces.
-pub(crate) const NETNS_DIR: &str = "/run/netns";
+/// Where `ip netns` looks for namespaces: a file for each that has a name.
+pub const NETNS_DIR: &str = "/run/netns";
 
 /// Longest label of a namespace.
 const LABEL_MAX: usize = 32;
 
-/// Refuses labels that are no part of a file name and of a namespace's name.
-pub(crate) fn check_label(label: &str) -> Result<(), LabError> {
-    let bad = |why| Err(LabError::BadName { what: "namespace label", name: label.to_string(), why });
+/// Refuses labels that are no part of a file name and of a namespace's name: 1 to 32 of `a-z0-9_-` are.
+///
+/// # Errors
+/// [`NetnsError::BadName`].
+pub fn check_label(label: &str) -> Result<(), NetnsError> {
+    let bad = |why| Err(NetnsError::BadName { what: "namespace label", name: label.to_string(), why });
     if label.is_empty() || label.len() > LABEL_MAX {
         return bad("must have 1 to 32 characters");
     }
@@ -45,12 +48,12 @@ fn owner_of(name: &str) -> Option<Owner> {
 /// end; only its name goes.
 ///
 /// # Errors
-/// [`LabError::System`] when a leftover cannot be removed; those before it are.
-pub fn sweep_stale() -> Result<Vec<String>, LabError> {
+/// [`NetnsError::System`] when a leftover cannot be removed; those before it are.
+pub fn sweep_stale() -> Result<Vec<String>, NetnsError> {
     let entries = match fs::read_dir(NETNS_DIR) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(e) => return Err(LabError::system(format!("list {NETNS_DIR}"))(e)),
+        Err(e) => return Err(NetnsError::system(format!("list {NETNS_DIR}"))(e)),
     };
     let mut removed = Vec::new();
     for entry in entries.flatten() {
@@ -66,17 +69,16 @@ pub fn sweep_stale() -> Result<Vec<String>, LabError> {
 }
 
 /// Takes a namespace's name away. That it is gone already is no error.
-pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
-    match sys::unmount(&c_path(path)?) {
+pub(crate) fn remove(path: &Path) -> Result<(), NetnsError> {
+    // The topmost mount, never through a symbolic link.
+    match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         // Not a mount: killed between the file and its mount. Not there: somebody swept.
-        Err(e) if !matches!(e.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) => {
-            return Err(LabError::system(format!("unmount {}", path.display()))(e));
-        }
-        _ => {}
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+        Err(e) => return Err(NetnsError::system(format!("unmount {}", path.display()))(e.into())),
     }
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => {
-            Err(LabError::system(format!("remove {}", path.display()))(e))
+            Err(NetnsError::system(format!("remove {}", path.display()))(e))
         }
         _ => Ok(()),
     }
@@ -84,29 +86,24 @@ pub(crate) fn remove(path: &Path) -> Result<(), LabError> {
 
 /// Makes the folder of names as `ip netns` does: shared, so that a mount namespace copied from ours does not keep a
 /// namespace alive that we removed.
-pub(crate) fn prepare_dir() -> Result<PathBuf, LabError> {
+pub(crate) fn prepare_dir() -> Result<PathBuf, NetnsError> {
     let dir = Path::new(NETNS_DIR);
-    let doing = || LabError::system(format!("prepare {NETNS_DIR}"));
+    let doing = || NetnsError::system(format!("prepare {NETNS_DIR}"));
     fs::create_dir_all(dir).map_err(doing())?;
     // Two processes at once would both find no mount and stack two; the lock ends with the file.
     let lock = File::open(dir).map_err(doing())?;
     lock.lock().map_err(doing())?;
-    let path = c_path(dir)?;
-    if let Err(e) = sys::make_shared(&path) {
-        if e.raw_os_error() != Some(libc::EINVAL) {
-            return Err(doing()(e));
-        }
-        sys::bind_mount(&path, &path, true).and_then(|()| sys::make_shared(&path)).map_err(doing())?;
+    // Mounts below it, and their ends, reach every copy of it in other mount namespaces.
+    let share = || mount_change(dir, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
+    match share() {
+        Ok(()) => Ok(dir.to_path_buf()),
+        // No mount point yet.
+        Err(Errno::INVAL) => mount_bind_recursive(dir, dir)
+            .and_then(|()| share())
+            .map(|()| dir.to_path_buf())
+            .map_err(|e| doing()(e.into())),
+        Err(e) => Err(doing()(e.into())),
     }
-    Ok(dir.to_path_buf())
-}
-
-pub(crate) fn c_path(path: &Path) -> Result<CString, LabError> {
-    CString::new(path.as_os_str().as_bytes()).map_err(|_| LabError::BadName {
-        what: "path",
-        name: path.display().to_string(),
-        why: "contains a zero byte",
-    })
 }
 
 #[cfg(test)]
@@ -142,7 +139,7 @@ mod tests {
     #[test]
     fn labels_are_checked() {
         for label in ["", "A", "a b", "a/b", "..", "ä", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"] {
-            assert!(matches!(check_label(label), Err(LabError::BadName { .. })), "{label}");
+            assert!(matches!(check_label(label), Err(NetnsError::BadName { .. })), "{label}");
         }
         assert!(check_label("demo-a_1").is_ok());
     }

@@ -1,6 +1,6 @@
-//! Two hosts and the wire between them: what the demo, the tests and the baselines run on.
+//! Two hosts and the wire between them: what the demonstration, tests and baselines run on.
 
-use crate::{LabError, LinkConfig, Namespace, VethPair};
+use crate::{LinkConfig, Namespace, NetnsError, VethPair};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Prefix length of every IPv4 address of the pair.
@@ -75,7 +75,7 @@ impl TwoHosts {
     ///
     /// # Errors
     /// As its parts; nothing is left behind then.
-    pub fn create(config: &TwoHostsConfig) -> Result<TwoHosts, LabError> {
+    pub fn create(config: &TwoHostsConfig) -> Result<TwoHosts, NetnsError> {
         let host = |side: &str| match &config.label {
             Some(label) => Namespace::create(&format!("{label}-{side}")),
             None => Namespace::anonymous(),
@@ -98,7 +98,7 @@ fn wire(
     net: u8,
     link: &LinkConfig,
     config: &TwoHostsConfig,
-) -> Result<(Interface, Interface), LabError> {
+) -> Result<(Interface, Interface), NetnsError> {
     let mac = |host: u8| [0x02, 0x62, 0x77, net, 0, host];
     let link =
         LinkConfig { mac_a: link.mac_a.or(Some(mac(1))), mac_b: link.mac_b.or(Some(mac(2))), ..link.clone() };

@@ -110,6 +110,12 @@ impl Numbers {
 }
 
 impl Instrument {
+    /// The number of its next entry.
+    pub(crate) fn next_rpt_seq(&mut self) -> u32 {
+        self.rpt_seq += 1;
+        self.rpt_seq
+    }
+
     /// The instrument of this place, beside `others`; `listing` counts those that had its id before.
     pub(crate) fn new(
         config: &EmulatorConfig,

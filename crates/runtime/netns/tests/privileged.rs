@@ -1,7 +1,7 @@
 //! Real namespaces and links. These tests need root; without it they say so and prove nothing.
 
-use barewire_lab::{
-    LabError, LinkConfig, Namespace, Offloads, TwoHosts, TwoHostsConfig, VethPair, is_root_capable,
+use barewire_netns::{
+    LinkConfig, Namespace, NetnsError, Offloads, TwoHosts, TwoHostsConfig, VethPair, is_root_capable,
     sweep_stale,
 };
 use barewire_testing::{Needs, skip_part};
@@ -111,7 +111,7 @@ fn offloads_are_off_on_the_wire_and_switch() {
     assert_eq!(hosts.ns_a.offloads("eth0").unwrap(), Offloads::all(true));
     assert_eq!(hosts.ns_b.offloads("eth0").unwrap(), Offloads::all(false));
     assert_eq!(hosts.ns_a.set_offloads("eth0", false).unwrap(), Offloads::all(false));
-    assert!(matches!(hosts.ns_a.offloads("eth9"), Err(LabError::System { .. })));
+    assert!(matches!(hosts.ns_a.offloads("eth9"), Err(NetnsError::System { .. })));
 }
 
 #[test]
@@ -162,13 +162,13 @@ fn names_are_those_of_ip_netns_and_go_with_the_value() {
         Ok(out) => assert_eq!(String::from_utf8_lossy(&out.stdout).trim(), format!("net:[{inode_inside}]")),
         Err(_) => skip_part(Needs::Peers, "needs the program `ip`"),
     }
-    let Err(LabError::System { source, .. }) = Namespace::create("named") else {
+    let Err(NetnsError::System { source, .. }) = Namespace::create("named") else {
         panic!("a second one of that name")
     };
     assert_eq!(source.raw_os_error(), Some(libc::EEXIST));
     // The failed one has not taken the first one's name.
     assert_eq!(fs::metadata(&path).unwrap().ino(), inode_inside);
-    assert!(matches!(Namespace::create("no/label"), Err(LabError::BadName { .. })));
+    assert!(matches!(Namespace::create("no/label"), Err(NetnsError::BadName { .. })));
 
     drop(ns);
     assert!(!path.exists());
@@ -239,12 +239,12 @@ fn programs_and_closures_run_inside() {
     let long = "a-name-of-sixteen";
     assert!(matches!(
         VethPair::create(&ns, long, &other, "b", &LinkConfig::default()),
-        Err(LabError::BadName { .. })
+        Err(NetnsError::BadName { .. })
     ));
 }
 
 /// Set for the process that the next test kills.
-const VICTIM: &str = "BAREWIRE_LAB_TEST_VICTIM";
+const VICTIM: &str = "BAREWIRE_NETNS_TEST_VICTIM";
 
 #[test]
 #[ignore = "the process that `a_killed_process_is_swept` starts and kills"]

@@ -1,7 +1,7 @@
 //! Can this process make hosts and links at all? Asked before a demo starts, not found out in its middle.
 
 use crate::namespace::on_thread;
-use crate::{LinkConfig, Namespace, VethPair, sys};
+use crate::{LinkConfig, Namespace, NetnsError, VethPair, sys};
 use std::io;
 
 /// Why this process cannot make hosts and links.
@@ -16,10 +16,10 @@ pub enum WhyNot {
     NoNamespaces(io::Error),
     /// A namespace can be made, but has no veth links.
     #[error("the kernel makes no veth pair: {0}")]
-    NoVeth(crate::LabError),
+    NoVeth(NetnsError),
     /// A namespace can be made, but its name under `/run/netns` cannot.
     #[error("namespaces cannot be named: {0}")]
-    NoNames(crate::LabError),
+    NoNames(NetnsError),
 }
 
 impl WhyNot {

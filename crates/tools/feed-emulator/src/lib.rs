@@ -1,4 +1,4 @@
-//! The emulator: CME-like conflated feed channels out of a seed, so that everything can run with no exchange.
+//! CME-like conflated feed channels out of a seed, so that everything that receives market data can run with no exchange.
 //!
 //! ```text
 //! market (orders, trades) -> every conflation interval: what changed, as events -> packets -> lines A and B, each with
@@ -6,9 +6,41 @@
 //! definition loop, snapshot loop, heartbeats, resets beside it; the truth at the end
 //! ```
 //! [`Emulator`] is sans-IO: time goes in, packets of lines come out. [`Sender`] puts them on sockets, [`CaptureWriter`]
-//! into a capture. The same configuration gives the same packets, whenever and however often it is asked.
+//! into a capture. The same configuration gives the same packets, whenever and however often it is asked. [`Truth`] is what
+//! every book must be in the end; it is written beside a capture, and [compared](Truth::compare) with the books of a handler.
+//!
+//! This crate stands on the feed handler (its lines, connections and errors), and no service stands on this one: the handler's
+//! tests, `bench`, `barewire feed emulate` and the fuzz targets are its users.
 //!
 //! What it does not do: repos, collateral (template 62).
+//!
+//! ```
+//! use barewire_base::{Duration, Instant};
+//! use barewire_feed_emulator::{Emulator, EmulatorConfig, LineFaults};
+//! use barewire_feed_handler::{FeedType, Side};
+//!
+//! // A second of 20 instruments. Line A loses a tenth of its packets, line B none.
+//! let config = EmulatorConfig {
+//!     seed: 7,
+//!     active: Duration::from_secs(1),
+//!     faults_a: LineFaults { loss: 0.1, ..LineFaults::default() },
+//!     ..EmulatorConfig::default()
+//! };
+//! let mut emulator = Emulator::new(config, Instant::ZERO)?;
+//! let mut of_line_b = 0;
+//! emulator.next_packets(emulator.active_until(), &mut |packet| {
+//!     of_line_b += u64::from((packet.feed, packet.side) == (FeedType::Incremental, Side::B));
+//! });
+//! assert_eq!(of_line_b, emulator.counts().incremental_packets);
+//! let [a, b] = emulator.line_counts();
+//! assert!(a.lost > 0 && b.lost == 0);
+//!
+//! // What every book must be now, one for each instrument.
+//! assert_eq!(emulator.truth().books.len(), 20);
+//! # Ok::<(), barewire_feed_emulator::EmulatorError>(())
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod book;
 mod compare;
@@ -31,8 +63,8 @@ pub use lines::LineCounts;
 pub use sender::{CaptureWriter, Sender, connections, order_connections};
 pub use truth::{TopOrder, Truth, TruthBook, TruthHeader};
 
-use crate::{FeedType, Side};
 use barewire_base::{Duration, Instant, Prng};
+use barewire_feed_handler::{FeedType, Side};
 use barewire_sbe::PacketEncoder;
 use barewire_sbe::mdp3::admin_heartbeat12::AdminHeartbeat12Encoder;
 use barewire_sbe::mdp3::{SecurityTradingStatus, SecurityUpdateAction};

@@ -1,6 +1,6 @@
 //! Links of a namespace: veth pairs, addresses, neighbours, routes, offloads.
 
-use crate::{LabError, Namespace, sys};
+use crate::{Namespace, NetnsError, sys};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage};
 use netlink_packet_route::link::{
@@ -113,7 +113,7 @@ impl VethPair {
     /// Makes a pair: `name_a` in `ns_a`, `name_b` in `ns_b`, both down ([`Namespace::set_up`]).
     ///
     /// # Errors
-    /// [`LabError::BadName`], or [`LabError::System`] when a name is taken, the kernel has no veth, or the process may
+    /// [`NetnsError::BadName`], or [`NetnsError::System`] when a name is taken, the kernel has no veth, or the process may
     /// not.
     pub fn create(
         ns_a: &Namespace,
@@ -121,7 +121,7 @@ impl VethPair {
         ns_b: &Namespace,
         name_b: &str,
         config: &LinkConfig,
-    ) -> Result<VethPair, LabError> {
+    ) -> Result<VethPair, NetnsError> {
         check_interface(name_a)?;
         check_interface(name_b)?;
         let end = |name: &str, mac: Option<[u8; 6]>| {
@@ -145,7 +145,7 @@ impl VethPair {
         ]));
         ns_a.rtnl()
             .request(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)
-            .map_err(LabError::system(format!("make veth pair {name_a}, {name_b}")))?;
+            .map_err(NetnsError::system(format!("make veth pair {name_a}, {name_b}")))?;
         for (ns, name) in [(ns_a, name_a), (ns_b, name_b)] {
             ns.set_offloads(name, config.offloads)?;
         }
@@ -157,10 +157,10 @@ impl Namespace {
     /// What the kernel says about the link `name`.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is none.
-    pub fn link(&self, name: &str) -> Result<Link, LabError> {
+    /// [`NetnsError::System`] when there is none.
+    pub fn link(&self, name: &str) -> Result<Link, NetnsError> {
         check_interface(name)?;
-        let doing = || LabError::system(format!("look at link {name} in {}", self.label()));
+        let doing = || NetnsError::system(format!("look at link {name} in {}", self.label()));
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.to_string()));
         let reply = self.rtnl().request(RouteNetlinkMessage::GetLink(message), 0).map_err(doing())?;
@@ -180,8 +180,8 @@ impl Namespace {
     /// Makes a bridge that learns, without spanning tree and multicast snooping: down, and without ports.
     ///
     /// # Errors
-    /// [`LabError::BadName`], or [`LabError::System`] when the name is taken or the kernel has no bridges.
-    pub fn create_bridge(&self, name: &str, mtu: u32) -> Result<(), LabError> {
+    /// [`NetnsError::BadName`], or [`NetnsError::System`] when the name is taken or the kernel has no bridges.
+    pub fn create_bridge(&self, name: &str, mtu: u32) -> Result<(), NetnsError> {
         check_interface(name)?;
         let mut link = LinkMessage::default();
         link.attributes = vec![
@@ -199,8 +199,8 @@ impl Namespace {
     /// Makes the link a port of a bridge.
     ///
     /// # Errors
-    /// [`LabError::System`] when either is not there.
-    pub fn join_bridge(&self, name: &str, bridge: &str) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when either is not there.
+    pub fn join_bridge(&self, name: &str, bridge: &str) -> Result<(), NetnsError> {
         let mut message = LinkMessage::default();
         message.header.index = self.link(name)?.index;
         message.attributes = vec![LinkAttribute::Controller(self.link(bridge)?.index)];
@@ -211,8 +211,8 @@ impl Namespace {
     /// Sets the link up. `lo` needs it too.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is none.
-    pub fn set_up(&self, name: &str) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when there is none.
+    pub fn set_up(&self, name: &str) -> Result<(), NetnsError> {
         let mut message = LinkMessage::default();
         message.header.index = self.link(name)?.index;
         message.header.flags = LinkFlags::Up;
@@ -224,8 +224,8 @@ impl Namespace {
     /// start the queues, and drops without a word what is sent meanwhile.
     ///
     /// # Errors
-    /// [`LabError::NotRunning`] after three seconds; [`LabError::System`] when there is no such link.
-    pub fn wait_running(&self, name: &str) -> Result<Link, LabError> {
+    /// [`NetnsError::NotRunning`] after three seconds; [`NetnsError::System`] when there is no such link.
+    pub fn wait_running(&self, name: &str) -> Result<Link, NetnsError> {
         for _ in 0..RUNNING_WAIT_MS {
             let link = self.link(name)?;
             if link.running {
@@ -233,14 +233,14 @@ impl Namespace {
             }
             thread::sleep(Duration::from_millis(1));
         }
-        Err(LabError::NotRunning { name: name.to_string(), waited_ms: RUNNING_WAIT_MS })
+        Err(NetnsError::NotRunning { name: name.to_string(), waited_ms: RUNNING_WAIT_MS })
     }
 
     /// Deletes a link; of a veth pair, both ends.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is none.
-    pub fn delete_link(&self, name: &str) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when there is none.
+    pub fn delete_link(&self, name: &str) -> Result<(), NetnsError> {
         let mut message = LinkMessage::default();
         message.header.index = self.link(name)?.index;
         self.change(format!("delete link {name}"), RouteNetlinkMessage::DelLink(message), 0)
@@ -249,8 +249,8 @@ impl Namespace {
     /// Gives the link an address. An IPv6 address is usable at once: duplicates are not looked for.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is no such link, the address is there, or the kernel has no IPv6.
-    pub fn add_address(&self, name: &str, address: IpAddr, prefix_len: u8) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when there is no such link, the address is there, or the kernel has no IPv6.
+    pub fn add_address(&self, name: &str, address: IpAddr, prefix_len: u8) -> Result<(), NetnsError> {
         let mut message = AddressMessage::default();
         message.header.family = family(address);
         message.header.prefix_len = prefix_len;
@@ -271,8 +271,8 @@ impl Namespace {
     /// States the Ethernet address of a neighbour for good, so that neither ARP nor neighbour discovery asks for it.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is no such link.
-    pub fn add_neighbour(&self, name: &str, address: IpAddr, mac: [u8; 6]) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when there is no such link.
+    pub fn add_neighbour(&self, name: &str, address: IpAddr, mac: [u8; 6]) -> Result<(), NetnsError> {
         self.add_neighbours(name, [(address, mac)])
     }
 
@@ -284,7 +284,7 @@ impl Namespace {
         &self,
         name: &str,
         neighbours: impl IntoIterator<Item = (IpAddr, [u8; 6])>,
-    ) -> Result<(), LabError> {
+    ) -> Result<(), NetnsError> {
         let index = self.link(name)?.index;
         for (address, mac) in neighbours {
             let mut message = NeighbourMessage::default();
@@ -304,8 +304,8 @@ impl Namespace {
     /// Routes `destination/prefix_len` (`0.0.0.0/0`, `::/0`: everything) by way of `gateway`, which must be on a link.
     ///
     /// # Errors
-    /// [`LabError::System`] when the gateway cannot be reached, is of the other family, or the route is there.
-    pub fn add_route(&self, destination: IpAddr, prefix_len: u8, gateway: IpAddr) -> Result<(), LabError> {
+    /// [`NetnsError::System`] when the gateway cannot be reached, is of the other family, or the route is there.
+    pub fn add_route(&self, destination: IpAddr, prefix_len: u8, gateway: IpAddr) -> Result<(), NetnsError> {
         let mut message = RouteMessage::default();
         message.header.address_family = family(gateway);
         message.header.destination_prefix_length = prefix_len;
@@ -324,8 +324,8 @@ impl Namespace {
     /// Which offloads the link uses.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is no such link.
-    pub fn offloads(&self, name: &str) -> Result<Offloads, LabError> {
+    /// [`NetnsError::System`] when there is no such link.
+    pub fn offloads(&self, name: &str) -> Result<Offloads, NetnsError> {
         let on = |command| Ok(self.ethtool(name, command, 0)? != 0);
         Ok(Offloads {
             rx_checksum: on(ETHTOOL_RXCSUM)?,
@@ -341,8 +341,8 @@ impl Namespace {
     /// Turns every offload on or off and says which are on then: an attached XDP program, say, keeps some off.
     ///
     /// # Errors
-    /// [`LabError::System`] when there is no such link or its driver cannot change one.
-    pub fn set_offloads(&self, name: &str, on: bool) -> Result<Offloads, LabError> {
+    /// [`NetnsError::System`] when there is no such link or its driver cannot change one.
+    pub fn set_offloads(&self, name: &str, on: bool) -> Result<Offloads, NetnsError> {
         // Bottom up, because the later ones need the earlier ones; off, the kernel drops what depends by itself.
         for command in [ETHTOOL_RXCSUM, ETHTOOL_TXCSUM, ETHTOOL_SG, ETHTOOL_TSO, ETHTOOL_GSO, ETHTOOL_GRO] {
             self.ethtool(name, command + SET, on.into())?;
@@ -357,7 +357,7 @@ impl Namespace {
     ///
     /// # Errors
     /// As [`set_offloads`](Namespace::set_offloads).
-    pub fn set_each_offload(&self, name: &str, wanted: &Offloads) -> Result<Offloads, LabError> {
+    pub fn set_each_offload(&self, name: &str, wanted: &Offloads) -> Result<Offloads, NetnsError> {
         self.set_offloads(name, false)?;
         // Bottom up, because the later ones need the earlier ones.
         for (command, on) in [
@@ -379,15 +379,17 @@ impl Namespace {
         self.offloads(name)
     }
 
-    fn ethtool(&self, name: &str, command: u32, value: u32) -> Result<u32, LabError> {
+    fn ethtool(&self, name: &str, command: u32, value: u32) -> Result<u32, NetnsError> {
         check_interface(name)?;
-        sys::ethtool_value(self.control(), name, command, value)
-            .map_err(LabError::system(format!("ethtool command {command:#x} on {name} in {}", self.label())))
+        sys::ethtool_value(self.control(), name, command, value).map_err(NetnsError::system(format!(
+            "ethtool command {command:#x} on {name} in {}",
+            self.label()
+        )))
     }
 
-    fn change(&self, what: String, message: RouteNetlinkMessage, flags: u16) -> Result<(), LabError> {
+    fn change(&self, what: String, message: RouteNetlinkMessage, flags: u16) -> Result<(), NetnsError> {
         let done = self.rtnl().request(message, flags);
-        done.map(drop).map_err(LabError::system(format!("{what} in {}", self.label())))
+        done.map(drop).map_err(NetnsError::system(format!("{what} in {}", self.label())))
     }
 }
 
@@ -395,9 +397,12 @@ fn family(address: IpAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }
 
-/// The kernel's own rule (`dev_valid_name`), told better.
-pub(crate) fn check_interface(name: &str) -> Result<(), LabError> {
-    let bad = |why| Err(LabError::BadName { what: "interface", name: name.to_string(), why });
+/// Refuses what cannot be an interface's name: the kernel's own rule (`dev_valid_name`), told better.
+///
+/// # Errors
+/// [`NetnsError::BadName`].
+pub fn check_interface(name: &str) -> Result<(), NetnsError> {
+    let bad = |why| Err(NetnsError::BadName { what: "interface", name: name.to_string(), why });
     if name.is_empty() || name.len() > 15 {
         return bad("must have 1 to 15 bytes");
     }
@@ -417,7 +422,7 @@ mod tests {
     #[test]
     fn interface_names_are_checked() {
         for name in ["", "a/b", "a b", "..", "a:1", "a\0", "sixteen-bytes-ab"] {
-            assert!(matches!(check_interface(name), Err(LabError::BadName { .. })), "{name}");
+            assert!(matches!(check_interface(name), Err(NetnsError::BadName { .. })), "{name}");
         }
         assert!(check_interface("fifteen-bytes-a").is_ok());
     }
