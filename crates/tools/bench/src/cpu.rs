@@ -8,7 +8,6 @@
 
 use crate::messages::driver::{self, DriverError, RunResult};
 use crate::messages::{MsgWorkload, RequestResponse};
-use crate::rounds::median;
 use crate::row::Measured;
 use crate::talk::client::{OtherEnd, Peer};
 use barewire_base::{Duration, Instant};
@@ -440,25 +439,6 @@ pub(crate) fn per_op<'a>(runs: impl Iterator<Item = Option<&'a CpuUse>>) -> (Opt
         cores: (total / sum(&|run| run.wall_ns).max(1.0) * 100.0).round() / 100.0,
     };
     (knows_both.then(|| each(total)), Some(parts))
-}
-
-impl CpuPerOp {
-    /// Medians of those of some runs; the ends' own where every run has them.
-    pub(crate) fn of_runs(runs: &[&CpuPerOp]) -> Option<CpuPerOp> {
-        let of = |part: &dyn Fn(&CpuPerOp) -> f64| median(runs.iter().map(|run| part(run)));
-        let end = |part: &dyn Fn(&CpuPerOp) -> Option<f64>| {
-            let all: Option<Vec<f64>> = runs.iter().map(|run| part(run)).collect();
-            all.and_then(median)
-        };
-        Some(CpuPerOp {
-            client_ns: end(&|run| run.client_ns),
-            server_ns: end(&|run| run.server_ns),
-            user_ns: of(&|run| run.user_ns)?,
-            system_ns: of(&|run| run.system_ns)?,
-            softirq_ns: of(&|run| run.softirq_ns)?,
-            cores: of(&|run| run.cores)?,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -90,6 +90,9 @@ pub enum BenchError {
     /// The connection manager refused.
     #[error("{0}")]
     Connect(#[from] ConnectError),
+    /// Streams did not come to an end.
+    #[error(transparent)]
+    Stream(#[from] crate::stream::StreamError),
     /// The driver of a message system gave up, or the system did.
     #[error(transparent)]
     Driver(#[from] DriverError),

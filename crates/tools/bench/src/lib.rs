@@ -31,7 +31,7 @@ mod rounds;
 pub mod row;
 pub mod run;
 pub mod search;
-mod simulated;
+pub mod simulated;
 pub mod stream;
 pub mod switch;
 pub(crate) mod talk;
@@ -53,6 +53,5 @@ pub use messages::{
 };
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};
-pub use simulated::{FramesRow, SimulatedRow};
 pub use talk::{At as ControlAt, TalkError, client::OtherEnd};
 pub use wall_clock::WallTime;

@@ -1,8 +1,9 @@
 //! Rows as text: how times and rates are written, and columns that fit.
 
 use crate::cpu::PER_OP;
+use crate::messages::IdleState;
 use crate::rounds::{once_each, spread, spread_ns};
-use crate::row::{Kind, NamedStat, Row, Stat, Unit, Value};
+use crate::row::{Kind, Measure, NamedStat, Row, Stat, Unit, Value, shown};
 use barewire_measure::samples_needed;
 use barewire_report::import::by_bench;
 use barewire_report::report::{handicap, is_judged, same_load, same_work};
@@ -181,9 +182,47 @@ pub fn notes(row: &Row) -> Vec<String> {
     if row.contended {
         notes.push(contended(&row.contention));
     }
+    if row.subject.idle_state == Some(IdleState::Cold) {
+        notes.push("cores left to sleep".to_owned());
+    }
+    if let Some(other) = &row.other_end {
+        notes.push(other.waits.clone());
+        notes.extend(other.cpu_unknown.as_ref().map(|why| other_unknown(why)));
+    }
     notes.extend(row.notes.iter().cloned());
+    notes.extend(row.no_baseline.clone());
     notes.extend(row.broken_off.clone());
     notes
+}
+
+/// A time as tables show those of a measure.
+fn time(measure: &Measure, ns: f64) -> String {
+    if measure.in_us { format!("{:.3}", ns / 1e3) } else { latency(ns as u64) }
+}
+
+/// The statistic at this place of those of spans; `n<k` where fewer than the `k` samples that it needs were taken.
+fn statistic(measure: &Measure, value: &Value, stat: usize) -> String {
+    match (value, value.stat(stat), measure.kind) {
+        (_, Some(ns), _) => time(measure, ns),
+        (Value::Spans(..), None, Kind::Spans(stats)) => match stats[stat].2 {
+            Stat::Quantile(q) => percentile(None, q),
+            _ => "-".to_owned(),
+        },
+        _ => "-".to_owned(),
+    }
+}
+
+/// One statistic of the spans `key` as tables show it, and between which values its runs were, or nothing.
+pub(crate) fn span(row: &Row, key: &str, stat: &str) -> (String, String) {
+    let heads = |(at, measure): (usize, &Measure)| match measure.kind {
+        Kind::Spans(stats) if measure.key == key => {
+            let head = stats.iter().find(|(name, ..)| *name == stat)?.1;
+            cells_of(row, at).into_iter().find(|(known, ..)| *known == head)
+        }
+        _ => None,
+    };
+    let found = row.measures.iter().enumerate().find_map(heads);
+    found.map_or_else(|| ("-".to_owned(), String::new()), |(_, text, spread)| (text, spread))
 }
 
 /// The columns of one measure: head, the row's cell, and least and most of its runs.
@@ -193,15 +232,14 @@ fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
         (Kind::Spans(stats), value) => {
             let shown = stats.iter().enumerate().filter(|(_, (_, head, _))| !head.is_empty());
             let cell = |(stat, (_, head, what)): (usize, &NamedStat)| {
-                let own = |value: &Value| match value {
-                    Value::Spans(_, values) => values[stat].map(|ns| ns as u64),
-                    _ => None,
+                let spread = match what {
+                    // Of all runs: no run's is between others.
+                    Stat::Min | Stat::Max => String::new(),
+                    _ => spread(row.runs.iter().filter_map(|run| run.values[at].stat(stat)), |ns| {
+                        time(measure, ns)
+                    }),
                 };
-                let text = match (value, what) {
-                    (Value::Spans(..), Stat::Quantile(q)) => percentile(own(value), *q),
-                    _ => or_dash(own(value), latency),
-                };
-                (*head, text, spread_ns(row.runs.iter().map(|run| own(&run.values[at]))))
+                (*head, statistic(measure, value, stat), spread)
             };
             shown.map(cell).collect()
         }
@@ -209,7 +247,7 @@ fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
         (_, value) => {
             let number = |value: &Value| value.number(measure);
             let text = match (value, number(value)) {
-                (Value::Word(word), _) => word.clone(),
+                (Value::Word(word), _) => shown(word),
                 (_, number) => or_dash(number, |n| figure(measure.unit, n)),
             };
             let spread = match measure.kind {
@@ -224,11 +262,15 @@ fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
     }
 }
 
-/// What an operation of a row cost, both ends together, and how many cores were busy with it: who polls has them busy whatever comes.
-pub(crate) fn cpu(row: &Row) -> [Shown; 2] {
+/// What an operation of a row cost, both ends together, and how many cores were busy with it: who polls has them busy whatever comes, and
+/// between two packets that are sent at intervals, too, which is no packet's cost.
+fn cpu(row: &Row) -> [Shown; 2] {
+    let cores = maybe("cores", row.cpu.as_ref(), |cpu| format!("{:.1}", cpu.cores));
+    if row.param("gap_us").is_some_and(|us| us != "0") {
+        return [plain("cpu/op", "-"), cores];
+    }
     let of_runs = spread_ns(row.of_runs(PER_OP).into_iter().map(|ns| Some(ns as u64)));
-    let cost = or_dash(row.number(PER_OP), |ns| latency(ns as u64));
-    [("cpu/op", cost, of_runs), maybe("cores", row.cpu.as_ref(), |cpu| format!("{:.1}", cpu.cores))]
+    [("cpu/op", or_dash(row.number(PER_OP), |ns| latency(ns as u64)), of_runs), cores]
 }
 
 /// The tables of rows, one for each bench: who, what, and every measure with a head; under each row between which values its runs were, and
@@ -254,23 +296,51 @@ fn table_of(rows: &[&Row]) -> String {
     ];
     let who: Vec<_> = who.into_iter().filter(|(_, of)| rows.iter().any(|row| of(row).is_some())).collect();
     let mut params: Vec<&str> = Vec::new();
-    for key in rows.iter().flat_map(|row| row.subject.params.iter().map(|param| param.key)) {
-        if !params.contains(&key) {
-            params.push(key);
+    for param in rows.iter().flat_map(|row| &row.subject.params) {
+        // One column for all, even where it goes without saying of some.
+        if !param.is_usual && !params.contains(&param.key) {
+            params.push(param.key);
         }
     }
-    let all = rows.first().map_or(0, |first| first.measures.len());
     // Nothing of rows that are older than it, and of those that could not be measured.
     let has_cpu = rows.iter().any(|row| row.cpu.is_some());
-    // It comes last, as a time with its unit.
-    let own = all.saturating_sub(1);
+    let measures = rows.first().map_or(&[][..], |row| &row.measures[..]);
+    let known = |at: &usize| rows.iter().any(|row| row.values[*at] != Value::None);
+    // The CPU comes last, as a time with its unit.
+    let (own, apart): (Vec<usize>, Vec<usize>) =
+        (0..measures.len().saturating_sub(1)).filter(known).partition(|at| measures[*at].object().is_none());
+    let has_spans = rows.iter().any(|row| row.samples().is_some());
     let cells = |row: &&Row| -> Vec<Shown> {
         let who = who.iter().map(|(head, of)| maybe(head, of(row), |name| name));
         let params = params.iter().map(|key| maybe(key, row.param(key), |value| value));
+        let samples = has_spans.then(|| maybe("samples", row.samples(), |n| n.to_string())).into_iter();
         let cost = has_cpu.then(|| cpu(row)).into_iter().flatten();
-        who.chain(params).chain((0..own).flat_map(|at| cells_of(row, at))).chain(cost).collect()
+        let own = own.iter().flat_map(|at| cells_of(row, *at));
+        who.chain(params).chain(own).chain(samples).chain(cost).collect()
     };
-    listing(rows, who.len() + params.len(), cells, |row| notes(row), |row| row.runs.len())
+    let mut out = listing(rows, who.len() + params.len(), cells, |row| notes(row), |row| row.runs.len());
+    for part in apart.chunk_by(|a, b| object_of(measures, *a) == object_of(measures, *b)) {
+        let of: Vec<&Row> =
+            rows.iter().filter(|row| part.iter().any(|at| row.values[*at] != Value::None)).copied().collect();
+        let cells = |row: &&Row| -> Vec<Shown> {
+            let whose = plain(object_of(measures, part[0]).trim_end_matches("_ns"), row.subject.title());
+            let each = part.iter().map(|at| {
+                let measure = &measures[*at];
+                maybe(measure.head, row.values[*at].number(measure), |n| match measure.kind {
+                    Kind::Spans(_) => time(measure, n),
+                    _ => figure(measure.unit, n),
+                })
+            });
+            std::iter::once(whose).chain(each).collect()
+        };
+        out.push('\n');
+        out += &listing(&of, 1, cells, |_| Vec::new(), |_| 0);
+    }
+    out
+}
+
+fn object_of(measures: &[Measure], at: usize) -> &'static str {
+    measures[at].object().map_or("", |(object, _)| object)
 }
 
 /// How each row of ours stands beside others of the same work, measure by measure, each in a sentence with its interval, or with what is
@@ -280,7 +350,8 @@ pub fn ratios(rows: &[Row]) -> String {
     for ours in rows.iter().filter(|known| known.row.subject.system == "barewire") {
         let same = |other: &&Known<'_, Row>| {
             let (a, b) = (&ours.row.subject, &other.row.subject);
-            b.system != "barewire" && (a.bench, &a.params) == (b.bench, &b.params) && ours.same_work(other)
+            let is_other = b.system != "barewire" && a.bench == b.bench;
+            is_other && ours.row.same_params(other.row) && ours.same_work(other)
         };
         for other in rows.iter().filter(same) {
             let subject = &other.row.subject;

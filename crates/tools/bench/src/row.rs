@@ -12,13 +12,14 @@ use crate::cpu::{CpuPerOp, CpuUse, PER_OP, per_op};
 use crate::histograms::Histograms;
 use crate::messages::IdleState;
 use crate::rounds::{Together, median, once_each};
+use crate::talk::client::OtherEnd;
 use crate::wall_clock::WallTime;
 use barewire_measure::{ContentionReport, Histogram};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
-use serde::Deserialize;
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
+
+mod json;
 
 /// Units of measures and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +58,25 @@ pub struct Param {
     pub unit: Unit,
     /// Text, a number, or yes or no.
     pub value: Json,
+    /// Its usual value, which goes without saying: titles leave it out, and tables in which all rows have theirs.
+    pub is_usual: bool,
 }
 
 impl Param {
     /// A setting with a unit.
     pub fn new(key: &'static str, unit: Unit, value: impl Into<Json>) -> Param {
-        Param { key, unit, value: value.into() }
+        Param { key, unit, value: value.into(), is_usual: false }
+    }
+
+    /// One whose value goes without saying where it is `usual`.
+    pub fn usually(key: &'static str, value: impl Into<Json>, usual: impl Into<Json>) -> Param {
+        let (value, usual) = (value.into(), usual.into());
+        Param { key, unit: Unit::None, is_usual: value == usual, value }
+    }
+
+    /// One that documents have, and that another one says in tables.
+    pub fn quiet(key: &'static str, value: impl Into<Json>) -> Param {
+        Param { is_usual: true, ..Param::word(key, value) }
     }
 
     /// One without.
@@ -72,10 +86,15 @@ impl Param {
 
     /// As tables show it.
     pub fn shown(&self) -> String {
-        match &self.value {
-            Json::String(text) => text.clone(),
-            other => other.to_string(),
-        }
+        shown(&self.value)
+    }
+}
+
+/// JSON as tables show it: an object by its name.
+pub(crate) fn shown(json: &Json) -> String {
+    match json.get("name").unwrap_or(json) {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -99,7 +118,7 @@ pub enum Kind {
     Median,
     /// A count: the sum of the runs.
     Sum,
-    /// A word, of the row as a whole.
+    /// A word, of the row as a whole or of a run.
     Word,
     /// Spans in ns: for each statistic the median of the runs; the shortest and the longest of all.
     Spans(&'static [NamedStat]),
@@ -108,9 +127,9 @@ pub enum Kind {
 /// One thing that comes out of a measurement: a key of rows and runs, and a column of tables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measure {
-    /// Its key.
+    /// Its key. `OBJECT.KEY` is a key of an object in the row, and a column of a table of its own, of all that are in it.
     pub key: &'static str,
-    /// The head of its column; empty: it has none. Of spans its statistics have theirs.
+    /// The head of its column; empty: it has none. Of spans its statistics have theirs, but in a table of an object, which has medians.
     pub head: &'static str,
     /// What a report calls it.
     pub words: &'static str,
@@ -122,35 +141,75 @@ pub struct Measure {
     pub kind: Kind,
     /// What it is rounded to.
     pub step: f64,
+    /// Tables show its times in us with three decimals, as published ones do.
+    pub in_us: bool,
 }
 
 impl Measure {
     /// A rate: more is better.
     pub const fn rate(key: &'static str, head: &'static str, words: &'static str) -> Measure {
         let (unit, better) = (Unit::PerSecond, Some(Better::Higher));
-        Measure { key, head, words, unit, better, kind: Kind::Median, step: 1.0 }
+        Measure { key, head, words, unit, better, kind: Kind::Median, step: 1.0, in_us: false }
     }
 
     /// Time that one of something takes, in ns: less is better.
     pub const fn cost(key: &'static str, head: &'static str, words: &'static str) -> Measure {
         let (unit, better) = (Unit::Ns, Some(Better::Lower));
-        Measure { key, head, words, unit, better, kind: Kind::Median, step: 0.1 }
+        Measure { key, head, words, unit, better, kind: Kind::Median, step: 0.1, in_us: false }
     }
 
     /// Spans in ns, as these statistics.
     pub const fn spans(key: &'static str, words: &'static str, stats: &'static [NamedStat]) -> Measure {
         let (unit, better) = (Unit::Ns, Some(Better::Lower));
-        Measure { key, head: "", words, unit, better, kind: Kind::Spans(stats), step: 1.0 }
+        Measure { key, head: "", words, unit, better, kind: Kind::Spans(stats), step: 1.0, in_us: false }
     }
 
     /// A count over all runs that explains others.
     pub const fn count(key: &'static str, head: &'static str) -> Measure {
-        Measure { key, head, words: key, unit: Unit::Count, better: None, kind: Kind::Sum, step: 1.0 }
+        Measure {
+            key,
+            head,
+            words: key,
+            unit: Unit::Count,
+            better: None,
+            kind: Kind::Sum,
+            step: 1.0,
+            in_us: false,
+        }
     }
 
     /// A word that explains others.
     pub const fn word(key: &'static str, head: &'static str) -> Measure {
-        Measure { key, head, words: key, unit: Unit::None, better: None, kind: Kind::Word, step: 1.0 }
+        Measure {
+            key,
+            head,
+            words: key,
+            unit: Unit::None,
+            better: None,
+            kind: Kind::Word,
+            step: 1.0,
+            in_us: false,
+        }
+    }
+
+    /// The same, shown in us.
+    pub const fn shown_in_us(self) -> Measure {
+        Measure { in_us: true, ..self }
+    }
+
+    /// The same with a head.
+    pub const fn headed(self, head: &'static str) -> Measure {
+        Measure { head, ..self }
+    }
+
+    /// The object that it is in, and its key there.
+    pub(crate) fn object(&self) -> Option<(&'static str, &'static str)> {
+        self.key.split_once('.')
+    }
+
+    /// What its histograms are called: its key without unit and object.
+    fn name(&self) -> &'static str {
+        self.object().map_or(self.key, |(_, key)| key).trim_end_matches("_ns")
     }
 
     /// The same in another unit, rounded to `step`.
@@ -201,8 +260,8 @@ pub enum Value {
     None,
     /// A number.
     Number(f64),
-    /// A word.
-    Word(String),
+    /// A word, or what else is told of it.
+    Word(Json),
     /// The statistics of spans, in the order of the measure's; `None`: too few samples for it.
     Spans(u64, Vec<Option<f64>>),
 }
@@ -219,7 +278,7 @@ impl Value {
     }
 
     /// The statistic at this place of those of spans.
-    fn stat(&self, at: usize) -> Option<f64> {
+    pub(crate) fn stat(&self, at: usize) -> Option<f64> {
         match self {
             Value::Spans(_, values) => values[at],
             _ => None,
@@ -269,7 +328,7 @@ impl Subject {
         if let Some(over) = &self.over {
             text += &format!(" over {over}");
         }
-        for param in &self.params {
+        for param in self.params.iter().filter(|param| !param.is_usual) {
             text += &match (&param.value, param.unit) {
                 (Json::String(word), _) => format!(", {word}"),
                 (value, Unit::Bytes) => format!(", {value} B"),
@@ -284,6 +343,7 @@ impl Subject {
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     numbers: Vec<(&'static str, f64)>,
+    words: Vec<(&'static str, Json)>,
     spans: Vec<(&'static str, Histogram)>,
     contended: bool,
     contention: Vec<String>,
@@ -296,6 +356,9 @@ pub struct Measured {
     cpu: Option<CpuUse>,
     /// The CPU is of the whole run, set-up and warm-up included.
     cpu_of_all: bool,
+    /// It says itself what it is charged for, with a meter of its own.
+    is_metered: bool,
+    other_end: Option<OtherEnd>,
 }
 
 impl Measured {
@@ -308,6 +371,9 @@ impl Measured {
 
     /// With what it is charged for; `whole`: for setting it up, too.
     pub(crate) fn charged(mut self, used: CpuUse, whole: bool) -> Measured {
+        if self.is_metered {
+            return self;
+        }
         let samples = self.spans.first().map(|(_, histogram)| histogram.samples());
         let used = used.of(self.operations.or(samples).unwrap_or_default());
         if let (Some(ns), _) = per_op([Some(&used)].into_iter()) {
@@ -317,10 +383,24 @@ impl Measured {
         self
     }
 
+    /// With what a meter of its own saw of its CPU, if anything: of each end where that is known.
+    pub(crate) fn metered(mut self, used: Option<CpuUse>, other_end: Option<OtherEnd>) -> Measured {
+        self.numbers.extend(per_op([used.as_ref()].into_iter()).0.map(|ns| (PER_OP, ns)));
+        (self.cpu, self.other_end, self.is_metered) = (used, other_end, true);
+        self
+    }
+
     /// With a number for the measure `key`.
     #[must_use]
     pub fn number(mut self, key: &'static str, value: f64) -> Measured {
         self.numbers.push((key, value));
+        self
+    }
+
+    /// With a word, or whatever documents are to have of this run, for the measure `key`.
+    #[must_use]
+    pub fn word(mut self, key: &'static str, word: impl Into<Json>) -> Measured {
+        self.words.push((key, word.into()));
         self
     }
 
@@ -342,6 +422,10 @@ impl Measured {
         match measure.kind {
             Kind::Spans(stats) => {
                 self.histogram(measure.key).map_or(Value::None, |h| Value::of_spans(stats, h))
+            }
+            Kind::Word => {
+                let found = self.words.iter().find(|(key, _)| *key == measure.key);
+                found.map_or(Value::None, |(_, word)| Value::Word(word.clone()))
             }
             _ => {
                 let found = self.numbers.iter().find(|(key, _)| *key == measure.key);
@@ -389,6 +473,10 @@ pub struct Row {
     pub missing: Option<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
+    /// Of a baseline: why nothing may be compared with it, though its figures are what was seen.
+    pub no_baseline: Option<String>,
+    /// Between two machines: how both ends wait, and why the other end's CPU is not known, if it is not.
+    pub other_end: Option<OtherEnd>,
     /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
     pub broken_off: Option<String>,
     /// The parts of its CPU, of all runs together, and how many cores were busy with it.
@@ -423,11 +511,17 @@ impl Row {
                     let mut pooled = Histogram::new();
                     for histogram in runs.iter().filter_map(|run| run.histogram(measure.key)) {
                         pooled.merge(histogram);
-                        histograms.push(measure.key.trim_end_matches("_ns"), histogram);
+                        histograms.push(measure.name(), histogram);
                     }
                     over_runs(stats, &pooled, at, &each, &mut together)
                 }
             });
+        }
+        let other_end = OtherEnd::of_runs(runs.iter().map(|run| run.other_end.as_ref()));
+        if other_end.as_ref().is_some_and(|other| other.cpu_unknown.is_some()) {
+            // Nor is the sum of some runs that of all.
+            values.pop();
+            values.push(Value::None);
         }
         let mut notes: Vec<String> = together.note().into_iter().collect();
         if runs.iter().any(|run| run.cpu_of_all) {
@@ -443,6 +537,8 @@ impl Row {
             notes,
             missing: None,
             void: each.iter().find_map(|run| run.void.clone()),
+            no_baseline: None,
+            other_end,
             broken_off: None,
             histograms,
             runs: each,
@@ -454,44 +550,9 @@ impl Row {
         Row { missing: Some(why.into()), ..Row::of(subject, measures, &[]) }
     }
 
-    /// The row of `subject` as another process's document has it.
-    ///
-    /// # Errors
-    /// What cannot be read of it.
-    pub fn read(
-        subject: Subject,
-        measures: &'static [Measure],
-        row: serde_json::Map<String, Json>,
-    ) -> Result<Row, serde_json::Error> {
-        let measures = with_cpu(measures);
-        let values = |of: &serde_json::Map<String, Json>| -> Vec<Value> {
-            measures.iter().map(|m| of.get(m.key).map_or(Value::None, |json| read(m, json))).collect()
-        };
-        let (all, told) = (values(&row), Told::deserialize(Json::Object(row))?);
-        let each = |run: &serde_json::Map<String, Json>| {
-            let own = RunTold::deserialize(Json::Object(run.clone()))?;
-            Ok(Run { values: values(run), contended: own.contended, void: own.void, when: own.measured })
-        };
-        let runs = told.runs.iter().map(each).collect::<Result<_, serde_json::Error>>()?;
-        Ok(Row {
-            subject,
-            values: all,
-            runs,
-            cpu: told.cpu,
-            contended: told.contended,
-            contention: told.contention,
-            notes: told.notes,
-            missing: told.missing,
-            void: told.void,
-            broken_off: told.broken_off,
-            histograms: told.histograms,
-            measures,
-        })
-    }
-
     /// Samples of its first spans.
     pub fn samples(&self) -> Option<u64> {
-        samples(&self.values)
+        json::samples(&self.values)
     }
 
     /// One statistic of the spans `key`, of all runs together.
@@ -549,8 +610,8 @@ impl Row {
         }
     }
 
-    /// Sets the word of the measure `key`.
-    pub fn set_word(&mut self, key: &str, word: impl Into<String>) {
+    /// Sets the word of the measure `key`, or whatever documents are to have there.
+    pub fn set_word(&mut self, key: &str, word: impl Into<Json>) {
         if let Some(at) = self.at(key) {
             self.values[at] = Value::Word(word.into());
         }
@@ -559,7 +620,7 @@ impl Row {
     /// The word of the measure `key`.
     pub fn word(&self, key: &str) -> Option<&str> {
         match &self.values[self.at(key)?] {
-            Value::Word(word) => Some(word),
+            Value::Word(word) => word.as_str(),
             _ => None,
         }
     }
@@ -571,6 +632,14 @@ impl Row {
         usable.filter_map(|run| run.values[at].number(&self.measures[at])).collect()
     }
 
+    /// Whether it was asked to do the same: what goes without saying of both is no difference.
+    pub(crate) fn same_params(&self, other: &Row) -> bool {
+        let (ours, theirs) = (&self.subject.params, &other.subject.params);
+        let same =
+            |(a, b): (&Param, &Param)| a.key == b.key && (a.value == b.value || a.is_usual && b.is_usual);
+        ours.len() == theirs.len() && ours.iter().zip(theirs).all(same)
+    }
+
     /// The parameter `key` as tables show it.
     pub fn param(&self, key: &str) -> Option<String> {
         self.subject.params.iter().find(|param| param.key == key).map(Param::shown)
@@ -578,7 +647,7 @@ impl Row {
 
     /// Whether its figures may be compared with others.
     pub fn is_usable(&self) -> bool {
-        self.void.is_none() && self.missing.is_none()
+        self.void.is_none() && self.missing.is_none() && self.no_baseline.is_none()
     }
 
     /// How it stands beside `other` by one measure: `None` when one of them must not be used or has no runs, and of measures that have no
@@ -618,146 +687,6 @@ fn over_runs(
         }
     });
     Value::Spans(samples, each.collect())
-}
-
-/// What a row in a document says besides its measures.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Told {
-    runs: Vec<serde_json::Map<String, Json>>,
-    contended: bool,
-    contention: Vec<String>,
-    notes: Vec<String>,
-    missing: Option<String>,
-    void: Option<String>,
-    broken_off: Option<String>,
-    cpu: Option<CpuPerOp>,
-    histograms: Histograms,
-}
-
-/// What a run in it says.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct RunTold {
-    contended: bool,
-    void: Option<String>,
-    measured: Option<WallTime>,
-}
-
-/// The inverse of [`json_of`].
-fn read(measure: &Measure, json: &Json) -> Value {
-    match measure.kind {
-        Kind::Word => json.as_str().map_or(Value::None, |word| Value::Word(word.to_owned())),
-        Kind::Median | Kind::Sum => json.as_f64().map_or(Value::None, Value::Number),
-        Kind::Spans(stats) => json.get("samples").and_then(Json::as_u64).map_or(Value::None, |samples| {
-            Value::Spans(
-                samples,
-                stats.iter().map(|(key, ..)| json.get(key).and_then(Json::as_f64)).collect(),
-            )
-        }),
-    }
-}
-
-/// A value as JSON; whole numbers where the measure has no parts.
-fn json_of(measure: &Measure, value: &Value) -> Json {
-    let whole = |n: f64| json!(n as i64);
-    match (value, measure.kind) {
-        (Value::None, _) => Json::Null,
-        (Value::Word(word), _) => json!(word),
-        (Value::Number(n), _) if measure.is_whole() && n.fract() == 0.0 => whole(*n),
-        (Value::Number(n), _) => json!(n),
-        (Value::Spans(samples, values), Kind::Spans(stats)) => {
-            let mut object = serde_json::Map::new();
-            object.insert("samples".to_owned(), json!(samples));
-            for ((key, _, stat), value) in stats.iter().zip(values) {
-                let told =
-                    value.map_or(Json::Null, |ns| if *stat == Stat::Mean { json!(ns) } else { whole(ns) });
-                object.insert((*key).to_owned(), told);
-            }
-            object.into()
-        }
-        (Value::Spans(..), _) => Json::Null,
-    }
-}
-
-/// Samples of the first spans, which stand at the row as at the run.
-fn samples(values: &[Value]) -> Option<u64> {
-    values.iter().find_map(|value| match value {
-        Value::Spans(samples, _) => Some(*samples),
-        _ => None,
-    })
-}
-
-struct RunJson<'a>(&'a Row, &'a Run);
-
-impl Serialize for RunJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RunJson(row, run) = self;
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(samples) = samples(&run.values) {
-            map.serialize_entry("samples", &samples)?;
-        }
-        for (measure, value) in
-            row.measures.iter().zip(&run.values).filter(|(_, value)| **value != Value::None)
-        {
-            map.serialize_entry(measure.key, &json_of(measure, value))?;
-        }
-        map.serialize_entry("contended", &run.contended)?;
-        if run.void.is_some() {
-            map.serialize_entry("void", &run.void)?;
-        }
-        if let Some(when) = &run.when {
-            map.serialize_entry("measured", when)?;
-        }
-        map.end()
-    }
-}
-
-impl Serialize for Row {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let who = &self.subject;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("system", &who.system)?;
-        for (key, value) in [("mode", &who.mode), ("engine", &who.engine), ("over", &who.over)] {
-            if value.is_some() {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        for param in &who.params {
-            map.serialize_entry(param.key, &param.value)?;
-        }
-        if let Some(samples) = samples(&self.values) {
-            map.serialize_entry("samples", &samples)?;
-        }
-        for (measure, value) in self.measures.iter().zip(&self.values) {
-            map.serialize_entry(measure.key, &json_of(measure, value))?;
-        }
-        map.serialize_entry("cpu", &self.cpu)?;
-        map.serialize_entry("runs", &self.runs.iter().map(|run| RunJson(self, run)).collect::<Vec<_>>())?;
-        if let Some(state) = &who.idle_state {
-            map.serialize_entry("idle_state", state)?;
-        }
-        map.serialize_entry("contended", &self.contended)?;
-        map.serialize_entry("contention", &self.contention)?;
-        map.serialize_entry("notes", &self.notes)?;
-        map.serialize_entry("void", &self.void)?;
-        for (key, value) in [("missing", &self.missing), ("broken_off", &self.broken_off)] {
-            if value.is_some() {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        map.serialize_entry("command", &who.command)?;
-        let units: serde_json::Map<_, _> =
-            who.params.iter().map(|param| (param.key.to_owned(), param.unit.word().into())).collect();
-        map.serialize_entry("params", &units)?;
-        let explained: serde_json::Map<_, _> = self
-            .measures
-            .iter()
-            .map(|m| (m.key.to_owned(), json!({"unit": m.unit.word(), "better": m.better, "words": m.words})))
-            .collect();
-        map.serialize_entry("measures", &explained)?;
-        map.end()
-    }
 }
 
 crate::histograms::bench_row!(Row, |row| row.subject.bench);

@@ -1,188 +1,108 @@
 //! Rows of labs in virtual time (`barewire lab simulate`). They look like those that are measured and never stand beside them: `simulated` is
-//! part of what a row is of.
+//! part of what a row is of. The same file, options and seed give the same row.
 
-use crate::histograms::{BenchRow, Histograms};
-use crate::messages::LoopKind;
-use crate::rdma::Span;
+use crate::row::{Measure, Measured, Param, Row, SPANS, Subject, Unit};
 use barewire_lab::{LinkReport, Pattern, Simulated, Work};
-use barewire_measure::RttNs;
-use serde::{Deserialize, Serialize};
 
-/// What link nodes did to frames, over all links and both ways.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FramesRow {
-    /// Frames that came in.
-    pub received: u64,
-    /// Frames that went out, copies included.
-    pub sent: u64,
-    /// Lost by chance.
-    pub lost: u64,
-    /// Lost in outages.
-    pub outage: u64,
-    /// Lost because too many waited for the rate.
-    pub queue_full: u64,
-    /// Arrived with flipped bits.
-    pub corrupted: u64,
-    /// Arrived twice.
-    pub duplicated: u64,
-    /// Held back.
-    pub reordered: u64,
-    /// Marked Congestion Experienced.
-    pub marked: u64,
+/// What a simulation gives, in virtual time.
+const fn measures(times: Measure, rate: Measure) -> [Measure; 17] {
+    [
+        times,
+        rate.in_unit(Unit::PerSecond, 0.1),
+        // Flows, or connections, that opened; those that did not, or ended before their time.
+        Measure::count("opened", ""),
+        Measure::count("failed", ""),
+        // Segments, or messages of the connection manager, sent again.
+        Measure::count("resends", "resends"),
+        // What link nodes did to frames. Links without impairments are wires and count nothing.
+        Measure::count("frames.received", "received"),
+        Measure::count("frames.sent", "sent"),
+        Measure::count("frames.lost", "lost"),
+        Measure::count("frames.outage", "outage"),
+        Measure::count("frames.queue_full", "queue full"),
+        Measure::count("frames.corrupted", "corrupted"),
+        Measure::count("frames.duplicated", "duplicated"),
+        Measure::count("frames.reordered", "reordered"),
+        Measure::count("frames.marked", "marked"),
+        // For how long clients sent.
+        Measure::count("seconds", "").in_unit(Unit::None, 1e-9),
+        Measure::count("events", ""),
+        // Over every delivered frame, as 16 hexadecimal digits.
+        Measure::word("trace_hash", ""),
+    ]
 }
 
-impl FramesRow {
-    fn of(links: &[(String, LinkReport)]) -> FramesRow {
-        let mut sum = FramesRow::default();
-        for way in links.iter().flat_map(|(_, link)| [&link.forward, &link.reverse]) {
-            let f = &way.faults;
-            for (to, n) in [
-                (&mut sum.received, way.received),
-                (&mut sum.sent, way.sent),
-                (&mut sum.lost, f.lost + f.flight_full),
-                (&mut sum.outage, f.outage),
-                (&mut sum.queue_full, f.queue_full),
-                (&mut sum.corrupted, f.corrupted),
-                (&mut sum.duplicated, f.duplicated),
-                (&mut sum.reordered, f.reordered),
-                (&mut sum.marked, f.marked),
-            ] {
-                *to += n;
-            }
+/// Of messages: responses a second, over all clients, from the time when each could send.
+static MESSAGES: [Measure; 17] =
+    measures(Measure::spans("rtt_ns", "round trip", SPANS), Measure::rate("rate_per_s", "rate/s", "rate"));
+/// Of connections: from asking for one until it can send; opened and closed a second, from the time when each client first asked.
+static CONNECTIONS: [Measure; 17] = measures(
+    Measure::spans("latency_ns", "latency", SPANS),
+    Measure::rate("connections_per_s", "conn/s", "connections"),
+);
+
+/// Frames of all links, both ways.
+fn frames(links: &[(String, LinkReport)]) -> [(&'static str, u64); 9] {
+    let ways = || links.iter().flat_map(|(_, link)| [&link.forward, &link.reverse]);
+    let faults = || ways().map(|way| &way.faults);
+    [
+        ("frames.received", ways().map(|way| way.received).sum()),
+        ("frames.sent", ways().map(|way| way.sent).sum()),
+        ("frames.lost", faults().map(|f| f.lost + f.flight_full).sum()),
+        ("frames.outage", faults().map(|f| f.outage).sum()),
+        ("frames.queue_full", faults().map(|f| f.queue_full).sum()),
+        ("frames.corrupted", faults().map(|f| f.corrupted).sum()),
+        ("frames.duplicated", faults().map(|f| f.duplicated).sum()),
+        ("frames.reordered", faults().map(|f| f.reordered).sum()),
+        ("frames.marked", faults().map(|f| f.marked).sum()),
+    ]
+}
+
+/// The row of a simulation that `command` asked for.
+pub fn row(done: &Simulated, command: &str) -> Row {
+    let w = &done.workload;
+    let pattern = Pattern::WORDS.iter().find(|(_, pattern)| *pattern == w.pattern);
+    let what = Work::WORDS.iter().find(|(_, work)| *work == w.work);
+    let (measures, of_work, nothing) = match w.work {
+        Work::Messages => {
+            (&MESSAGES, Param::new("size", Unit::Bytes, w.message_bytes), "no message came back")
         }
-        sum
-    }
-}
-
-/// One simulation. Times are nanoseconds and rates are per second, both of virtual time; the same file, options and seed give the same
-/// row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SimulatedRow {
-    /// `barewire`.
-    pub system: String,
-    /// `virtual-time`.
-    pub mode: String,
-    /// Name of the lab.
-    pub lab: String,
-    /// `messages` or `connections`.
-    pub what: String,
-    /// Who talked to whom: `pairs`, `ring`, `incast`.
-    pub pattern: String,
-    /// Hosts in the world.
-    pub hosts: usize,
-    /// Hosts that are clients.
-    pub clients: usize,
-    /// Messages: bytes of a request, and of its response.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u32>,
-    /// Requests outstanding at once, or connections being opened or closed, of each client.
-    pub window: u32,
-    /// Always closed.
-    #[serde(rename = "loop")]
-    pub loop_kind: LoopKind,
-    /// Connections: each is closed again, which is part of its rate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub teardown: Option<bool>,
-    /// Responses, or connections, with a time.
-    pub samples: u64,
-    /// Messages: round trips.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rtt_ns: Option<RttNs>,
-    /// Messages: responses per second, over all clients, from the time when each could send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_per_s: Option<f64>,
-    /// Connections: from asking for one until it can send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_ns: Option<Span>,
-    /// Connections: opened and closed per second, over all clients, from the time when each first asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub connections_per_s: Option<f64>,
-    /// Flows, or connections, that opened.
-    pub opened: u64,
-    /// Flows that did not open, or ended before their time; connections that did not open.
-    pub failed: u64,
-    /// Segments, or messages of the connection manager, sent again.
-    pub resends: u64,
-    /// What links did to frames. Links without impairments are wires and count nothing.
-    pub frames: FramesRow,
-    /// For how much virtual time clients sent.
-    pub seconds: f64,
-    /// What it replays from.
-    pub seed: u64,
-    /// Events handled.
-    pub events: u64,
-    /// Hash over every delivered frame, as 16 hexadecimal digits.
-    pub trace_hash: String,
-    /// Always true.
-    pub simulated: bool,
-    /// How the world differs from what the file says.
-    pub notes: Vec<String>,
-    /// Why the row must not be used, if so.
-    pub void: Option<String>,
-    /// The exact command that produced the row.
-    pub command: String,
-    /// `rtt` or `latency`.
-    #[serde(default, skip_serializing)]
-    pub histograms: Histograms,
-}
-
-impl BenchRow for SimulatedRow {
-    fn bench(&self) -> &'static str {
-        "simulated"
-    }
-
-    fn histograms(&self) -> &Histograms {
-        &self.histograms
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-}
-
-impl SimulatedRow {
-    /// The row of a simulation that `command` asked for.
-    pub fn new(done: &Simulated, command: &str) -> SimulatedRow {
-        let w = &done.workload;
-        let pattern = Pattern::WORDS.iter().find(|(_, pattern)| *pattern == w.pattern);
-        let what = Work::WORDS.iter().find(|(_, work)| *work == w.work);
-        let messages = w.work == Work::Messages;
-        let mut histograms = Histograms::default();
-        histograms.push(if messages { "rtt" } else { "latency" }, &done.times);
-        let rate = (done.rate_per_s * 10.0).round() / 10.0;
-        let nothing = if messages { "no message came back" } else { "no connection was opened and closed" };
-        SimulatedRow {
-            system: "barewire".to_owned(),
-            mode: "virtual-time".to_owned(),
-            lab: done.lab.clone(),
-            what: what.map_or("", |(word, _)| word).to_owned(),
-            pattern: pattern.map_or("", |(word, _)| word).to_owned(),
-            hosts: done.hosts,
-            clients: done.clients,
-            size: messages.then_some(w.message_bytes),
-            window: w.window,
-            loop_kind: LoopKind::Closed,
-            teardown: (!messages).then_some(true),
-            samples: done.times.samples(),
-            rtt_ns: messages.then(|| RttNs::from(done.times.summary())),
-            rate_per_s: messages.then_some(rate),
-            latency_ns: (!messages).then(|| Span::of(&done.times)),
-            connections_per_s: (!messages).then_some(rate),
-            opened: done.opened,
-            failed: done.failed,
-            resends: done.resent,
-            frames: FramesRow::of(&done.links),
-            seconds: w.duration.as_secs_f64(),
-            seed: done.seed,
-            events: done.events,
-            trace_hash: format!("{:016x}", done.trace_hash),
-            simulated: true,
-            notes: done.notes.clone(),
-            void: (done.completed == 0).then(|| nothing.to_owned()),
-            command: command.to_owned(),
-            histograms,
+        Work::Connections => {
+            (&CONNECTIONS, Param::usually("teardown", true, true), "no connection was opened and closed")
         }
-    }
+    };
+    let subject = Subject {
+        bench: "simulated",
+        system: "barewire".to_owned(),
+        mode: Some("virtual-time".to_owned()),
+        params: vec![
+            Param::word("lab", done.lab.clone()),
+            Param::word("what", what.map_or("", |(word, _)| word)),
+            Param::word("pattern", pattern.map_or("", |(word, _)| word)),
+            Param::word("hosts", done.hosts),
+            Param::word("clients", done.clients),
+            of_work,
+            Param::word("window", w.window),
+            Param::usually("loop", "closed", "closed"),
+            Param::word("seed", done.seed),
+            Param::usually("simulated", true, true),
+        ],
+        command: command.to_owned(),
+        ..Subject::default()
+    };
+    let counts =
+        [("opened", done.opened), ("failed", done.failed), ("resends", done.resent), ("events", done.events)];
+    let run = Measured::default()
+        .spans(measures[0].key, done.times.clone())
+        .number(measures[1].key, done.rate_per_s)
+        .number("seconds", w.duration.as_secs_f64());
+    let run =
+        counts.into_iter().chain(frames(&done.links)).fold(run, |run, (key, n)| run.number(key, n as f64));
+    let mut row = Row::of(subject, measures, &[run]);
+    row.set_word("trace_hash", format!("{:016x}", done.trace_hash));
+    row.notes.extend(done.notes.iter().cloned());
+    row.void = (done.completed == 0).then(|| nothing.to_owned());
+    row
 }
 
 #[cfg(test)]
@@ -198,11 +118,11 @@ mod tests {
     use barewire_report::run::{HardwareClass, Run};
     use std::path::Path;
 
-    fn row(seed: u64, link: &str) -> SimulatedRow {
+    fn row(seed: u64, link: &str) -> Row {
         row_of(Work::Messages, seed, link)
     }
 
-    fn row_of(work: Work, seed: u64, link: &str) -> SimulatedRow {
+    fn row_of(work: Work, seed: u64, link: &str) -> Row {
         let text = format!(
             "name = \"pair\"\n[[group]]\nprefix = \"h\"\ncount = 4\nsubnet = \"10.0.0.0/24\"\nswitch = \"s\"\n{link}[[switch]]\nname = \
              \"s\"\nkind = \"bridge\"\n"
@@ -215,7 +135,7 @@ mod tests {
             window: 2,
             duration: Duration::from_millis(300),
         };
-        SimulatedRow::new(&simulate(&topology, &workload).unwrap(), "barewire lab simulate t.toml")
+        super::row(&simulate(&topology, &workload).unwrap(), "barewire lab simulate t.toml")
     }
 
     const LOSSY: &str = "both = { delay_us = 200, jitter_us = 50, loss = 0.01 }\n";
@@ -225,18 +145,21 @@ mod tests {
         let (one, again, other) = (row(3, LOSSY), row(3, LOSSY), row(4, LOSSY));
         assert_eq!(one, again);
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&again).unwrap());
-        assert_ne!(one.trace_hash, other.trace_hash);
-        assert_eq!((one.hosts, one.clients, one.opened, one.failed), (4, 3, 3, 0));
-        assert!(one.frames.lost > 0 && one.resends > 0 && one.void.is_none(), "{one:?}");
-        // Two links of 200 us each way, and wires: no round trip is shorter.
-        assert!(one.rtt_ns.unwrap().min > Some(800_000), "{one:?}");
+        assert_ne!(one.word("trace_hash"), other.word("trace_hash"));
         let value = serde_json::to_value(&one).unwrap();
+        let of = |key: &str| value[key].as_u64().unwrap();
+        assert_eq!(["hosts", "clients", "opened", "failed"].map(of), [4, 3, 3, 0]);
+        assert!(
+            value["frames"]["lost"].as_u64() > Some(0) && of("resends") > 0 && one.void.is_none(),
+            "{one:?}"
+        );
+        // Two links of 200 us each way, and wires: no round trip is shorter.
+        assert!(one.stat("rtt_ns", "min") > Some(800_000.0), "{one:?}");
         assert_eq!(
             (&value["simulated"], &value["loop"], &value["seed"]),
             (&true.into(), &"closed".into(), &3.into())
         );
-        let read: SimulatedRow = serde_json::from_value(value).unwrap();
-        assert_eq!(read, SimulatedRow { histograms: Histograms::default(), ..one });
+        assert!(crate::render::table(&[one]).contains("\n\nframes "));
     }
 
     #[test]
@@ -253,9 +176,9 @@ mod tests {
     fn connections_have_rows_of_their_own() {
         let (one, again) = (row_of(Work::Connections, 3, LOSSY), row_of(Work::Connections, 3, LOSSY));
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&again).unwrap());
-        assert!(one.resends > 0 && one.failed == 0 && one.void.is_none(), "{one:?}");
+        assert!(one.number("resends") > Some(0.0) && one.number("failed") == Some(0.0), "{one:?}");
         assert!(
-            one.latency_ns.unwrap().min > Some(800_000) && one.connections_per_s > Some(100.0),
+            one.stat("latency_ns", "min") > Some(800_000.0) && one.number("connections_per_s") > Some(100.0),
             "{one:?}"
         );
         let value = serde_json::to_value(&one).unwrap();
@@ -289,14 +212,16 @@ mod tests {
         (moved.table, moved.experiment) = (measured.table.clone(), measured.experiment.clone());
         assert_ne!(identity(&moved).key, identity(&measured).key);
         let parent = std::env::temp_dir().join(format!("barewire-simulated-{}", std::process::id()));
-        let folder = |row: &SimulatedRow, hardware: HardwareClass| {
+        let folder = |row: &Row, hardware: HardwareClass| {
             let mut results = Results::begin();
             results.add(std::slice::from_ref(row)).unwrap();
             let head = Head { label: hardware.word().to_owned(), config: serde_json::Value::Null, hardware };
             Run::open(&results.write(&parent, &head).unwrap()).unwrap()
         };
         let model = folder(&row, HardwareClass::Simulated);
-        let ours = folder(&SimulatedRow { simulated: false, ..row }, HardwareClass::OneMachine);
+        let mut measured = row.clone();
+        measured.subject.params.retain(|param| param.key != "simulated");
+        let ours = folder(&measured, HardwareClass::OneMachine);
         std::fs::remove_dir_all(&parent).unwrap();
         assert_eq!(model.repetitions(&model.records[0], "rtt").count(), 1);
         let between = compare(&[&model], &[&ours], Method::default());

@@ -24,4 +24,4 @@ pub mod render;
 pub mod saturate;
 pub mod traffic;
 
-pub use row::{Base, FeedLatency, is_stamped};
+pub use row::{Base, is_stamped};

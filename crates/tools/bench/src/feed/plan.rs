@@ -301,6 +301,9 @@ impl run::Workload for Arrivals<'_> {
         row.set_word("stamp_source", source.unwrap_or("none"));
         row.set("clock_ns", self.clock_ns as f64);
         row.notes.splice(0..0, self.notes.iter().cloned());
+        if !self.asked.keep_warm {
+            row.notes.insert(0, "not kept warm".to_owned());
+        }
         let [sent, lost] = ["sent", "lost"].map(|key| row.number(key).unwrap_or_default());
         if lost > 0.0 {
             row.notes.push(format!("{lost} of {sent} packets lost"));

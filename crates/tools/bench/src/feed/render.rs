@@ -1,56 +1,9 @@
 //! Rows about the feed handler as text.
 
 use super::row::{MEASURES, is_stamped};
-use crate::render::{listing, plain, rate};
-use crate::rounds::spread;
+use crate::render::table;
 use crate::row::Row;
-use barewire_measure::samples_needed;
 use std::fmt::Write as _;
-
-/// What a reader has to know about a row before using it; void first.
-pub fn notes(row: &Row) -> Vec<String> {
-    let mut notes = crate::render::notes(row);
-    if row.param("keep_warm").as_deref() == Some("false") {
-        let first = usize::from(row.void.is_some()) + usize::from(row.contended);
-        notes.insert(first, "not kept warm".to_owned());
-    }
-    notes
-}
-
-/// A span in us with three decimals, as the published tables have it.
-fn shown(ns: f64) -> String {
-    format!("{:.3}", ns / 1e3)
-}
-
-/// A statistic of the row's spans; `n<k` where fewer than the `k` samples that the share `q` needs were taken.
-pub fn micros(row: &Row, stat: &str, q: f64) -> String {
-    match row.stat("latency_ns", stat) {
-        None if stat == "mean" => "-".to_owned(),
-        None => format!("n<{}", samples_needed(q)),
-        Some(ns) => shown(ns),
-    }
-}
-
-/// Least and most of one statistic of the runs, in us; nothing where there is no spread.
-pub fn micros_spread(row: &Row, stat: &str) -> String {
-    spread(row.stat_of_runs("latency_ns", stat), shown)
-}
-
-/// Packets that were sent, a second.
-pub fn sent(row: &Row) -> String {
-    rate(row.number("sent_pps").unwrap_or_default())
-}
-
-/// The statistics by their heads, each with the share whose samples it needs.
-const STATISTICS: [(&str, &str, f64); 7] = [
-    ("min us", "min", 0.5),
-    ("median", "median", 0.5),
-    ("mean", "mean", 0.5),
-    ("95 %", "p95", 0.95),
-    ("99 %", "p99", 0.99),
-    ("99.9 %", "p99_9", 0.999),
-    ("max", "max", 0.5),
-];
 
 /// What the words of the table mean.
 const LEGEND: &str = "
@@ -58,34 +11,9 @@ t3: the receive stamp (`stamp` says whose); t4: the engine hands the packet over
 the kernel's sockets (socket: asleep until a packet comes; socket-spin: polling) and on ports (xdp, packet, mem).
 ";
 
-/// The table of rows: medians of their runs, and under each row between which values the runs were.
+/// The table of rows, what its words mean, and how they stand beside each other.
 pub fn text_table(rows: &[Row]) -> String {
-    let cells = |row: &Row| {
-        let param = |head, key: &str| plain(head, row.param(key).unwrap_or_default());
-        let mut cells = vec![
-            plain("engine", row.subject.engine.as_deref().unwrap_or_default()),
-            param("points", "points"),
-            param("callback", "what"),
-            param("packets", "workload"),
-            param("lines", "lines"),
-            plain("stamp", row.word("stamp_source").unwrap_or_default()),
-            param("gap us", "gap_us"),
-        ];
-        cells.extend(STATISTICS.map(|(head, stat, q)| {
-            // Of all runs: no run's is between others.
-            let of_all = ["min", "max"].contains(&stat);
-            (head, micros(row, stat, q), if of_all { String::new() } else { micros_spread(row, stat) })
-        }));
-        cells.push(plain("samples", row.samples().unwrap_or_default()));
-        cells.push(("sent/s", sent(row), spread(row.of_runs("sent_pps"), rate)));
-        // Between two packets a receiver that polls spins through the gap: that is no packet's cost.
-        let [each, cores] = crate::render::cpu(row);
-        let is_paced = row.param("gap_us").as_deref() != Some("0");
-        cells.push(if is_paced { plain(each.0, "-") } else { each });
-        cells.push(cores);
-        cells
-    };
-    listing(rows, 6, cells, notes, |row| row.runs.len()) + LEGEND + &ratios(rows)
+    table(rows) + LEGEND + &ratios(rows)
 }
 
 /// How one engine stands beside the socket that sleeps, and what gaps cost, each in a sentence with its interval, or with what is missing
@@ -175,10 +103,10 @@ pub(crate) mod tests {
             void,
         ];
         let text = text_table(&rows);
-        let socket = micros(&rows[0], "median", 0.5);
+        let (socket, runs) = crate::render::span(&rows[0], "latency_ns", "median");
         for part in [
             socket.as_str(),
-            &micros_spread(&rows[0], "median"),
+            &runs,
             "n<10000",
             "n<100000",
             "of 5 runs",
@@ -190,10 +118,7 @@ pub(crate) mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         // Histograms keep three digits.
-        assert!(
-            socket.starts_with("45.0") && micros_spread(&rows[0], "median").starts_with("42.7"),
-            "{text}"
-        );
+        assert!(socket.starts_with("45.0") && runs.starts_with("42.7"), "{text}");
         assert!(!text.contains("packet is "), "void rows are compared with nothing: {text}");
         let few = |mut row: Row| {
             row.runs.truncate(3);
@@ -201,7 +126,6 @@ pub(crate) mod tests {
         };
         let text = ratios(&[few(rows[0].clone()), few(rows[1].clone())]);
         assert!(text.contains(") times socket (3 runs, too few for a verdict)"), "{text}");
-        assert_eq!(shown(12_610.0), "12.610");
     }
 
     /// Waking a core takes longer than all else: who slept through it stands beside nobody who did not.
@@ -223,13 +147,5 @@ pub(crate) mod tests {
         assert_eq!(text.trim().lines().count(), 2, "{text}");
         assert!(text.contains("xdp is 3.00 (") && text.contains("5000 us gaps, warm)"), "{text}");
         assert!(text.contains("socket with 5000 us gaps is 2.00 (") && !text.contains("cold"), "{text}");
-    }
-
-    #[test]
-    fn a_channel_that_did_not_rehearse_is_told_after_void() {
-        let mut row = row("xdp", Base::App, 0, 100);
-        row.subject.params.last_mut().unwrap().value = json!(false);
-        row.void = Some("late".to_owned());
-        assert_eq!(notes(&row)[..2], ["VOID: late", "not kept warm"]);
     }
 }

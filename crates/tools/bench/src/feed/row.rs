@@ -1,7 +1,6 @@
 //! What rows about the feed handler have.
 
 use crate::row::{Measure, NamedStat, Param, Row, Stat, Subject, Unit};
-use barewire_measure::Histogram;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -25,37 +24,8 @@ impl Base {
     }
 }
 
-/// The statistics of the published tables, in ns. `None`: too few samples for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct FeedLatency {
-    pub min: Option<u64>,
-    pub median: Option<u64>,
-    pub mean: Option<f64>,
-    pub p95: Option<u64>,
-    pub p99: Option<u64>,
-    pub p99_9: Option<u64>,
-    pub max: Option<u64>,
-}
-
-impl FeedLatency {
-    /// Of a histogram.
-    pub fn of(histogram: &Histogram) -> FeedLatency {
-        let at = |q| histogram.quantile(q).value();
-        FeedLatency {
-            min: histogram.min(),
-            median: at(0.5),
-            mean: histogram.mean().map(|ns| (ns * 10.0).round() / 10.0),
-            p95: at(0.95),
-            p99: at(0.99),
-            p99_9: at(0.999),
-            max: histogram.max(),
-        }
-    }
-}
-
-/// The same as statistics of a row's spans.
-const LATENCY: &[NamedStat] = &[
+/// The statistics of the published tables.
+const STATISTICS: &[NamedStat] = &[
     ("min", "min us", Stat::Min),
     ("median", "median", Stat::Quantile(0.5)),
     ("mean", "mean", Stat::Mean),
@@ -65,9 +35,12 @@ const LATENCY: &[NamedStat] = &[
     ("max", "max", Stat::Max),
 ];
 
+/// From one point to the other.
+pub(super) const LATENCY: Measure = Measure::spans("latency_ns", "latency", STATISTICS).shown_in_us();
+
 /// What is measured, the spans first.
 pub(crate) const MEASURES: &[Measure] = &[
-    Measure::spans("latency_ns", "latency", LATENCY),
+    LATENCY,
     Measure::cost("median_ns", "", "median of a run").neutral().in_unit(Unit::Ns, 1.0),
     // Who took t3: `kernel`, `hardware`, `engine`. Of application-only rows `none`: t3 is not part of them.
     Measure::word("stamp_source", "stamp"),
@@ -87,13 +60,19 @@ pub(crate) const MEASURES: &[Measure] = &[
 pub(crate) const PARAMS: [&str; 8] =
     ["base", "points", "what", "gap_us", "workload", "instruments", "lines", "keep_warm"];
 
-/// Whose row it is; `values` are those of [`PARAMS`].
+/// Whose row it is; points say the base. `values` are those of [`PARAMS`].
 pub(crate) fn subject(engine: &str, values: [Json; 8], command: &str) -> Subject {
+    let param = |(key, value)| match key {
+        "base" => Param::quiet(key, value),
+        "lines" => Param::usually(key, value, "a"),
+        "keep_warm" => Param::usually(key, value, true),
+        _ => Param::word(key, value),
+    };
     Subject {
         bench: "feed",
         system: "barewire".to_owned(),
         engine: Some(engine.to_owned()),
-        params: PARAMS.into_iter().zip(values).map(|(key, value)| Param::word(key, value)).collect(),
+        params: PARAMS.into_iter().zip(values).map(param).collect(),
         command: command.to_owned(),
         ..Subject::default()
     }
@@ -102,24 +81,4 @@ pub(crate) fn subject(engine: &str, values: [Json; 8], command: &str) -> Subject
 /// Whether the row's spans begin at the receive stamp.
 pub fn is_stamped(row: &Row) -> bool {
     row.param("base").as_deref() == Some("stamp")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thin_percentiles_are_not_told() {
-        let mut histogram = Histogram::new();
-        for ns in 1..=3_000 {
-            histogram.record(ns);
-        }
-        let latency = FeedLatency::of(&histogram);
-        assert_eq!((latency.min, latency.median, latency.max), (Some(1), Some(1500), Some(3000)));
-        assert!(latency.p95.is_some(), "2,000 samples carry it");
-        assert_eq!((latency.p99, latency.p99_9), (None, None));
-        assert_eq!(latency.mean, Some(1500.5));
-        let json = serde_json::to_string(&latency).unwrap();
-        assert!(json.contains("\"p99_9\":null"), "{json}");
-    }
 }

@@ -1,12 +1,12 @@
 //! The four tables of the RC connection benchmark of MITOSIS (KRdmaKit), with what was measured here beside them.
 
 use crate::published::plan::SEED_RUNS;
-use crate::rdma::RcRow;
 use crate::rdma::live::Over;
 use crate::rdma::plan::{Baseline, Request};
-use crate::rdma::render::{notes, ratios};
-use crate::render::{cell, percentile, rate};
+use crate::rdma::render::ratios;
+use crate::render::{cell, notes, percentile, rate};
 use crate::rounds::spread;
+use crate::row::Row;
 use barewire_base::Duration;
 use barewire_report::figure::Unit;
 use barewire_report::published::{self, PublishedRow, PublishedTable};
@@ -19,7 +19,7 @@ fn tables() -> impl Iterator<Item = &'static PublishedTable> {
 }
 
 /// Which of the table's cases a measured row repeats, by the report's own rule.
-fn case_of(table: &PublishedTable, row: &RcRow) -> Option<usize> {
+fn case_of(table: &PublishedTable, row: &Row) -> Option<usize> {
     let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
     let belongs = published::tables_of(&fields).contains(&table.id);
     belongs.then(|| table.case_of(&Record::new("rc", table.id, fields))).flatten()
@@ -69,7 +69,7 @@ pub fn seed_requests(
 }
 
 /// Renders the published tables with `rows` beside them as Markdown. `machine` describes where `rows` were measured.
-pub fn rc_tables(rows: &[RcRow], machine: &str) -> String {
+pub fn rc_tables(rows: &[Row], machine: &str) -> String {
     let mut out = String::from("# RDMA connections: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}.\n");
     for table in tables() {
@@ -106,17 +106,17 @@ fn printed(table: &PublishedTable, row: &PublishedRow) -> String {
 }
 
 /// The rate of a row, with least and most of its runs.
-fn per_s(row: &RcRow) -> String {
-    let runs = spread(row.runs.iter().map(|run| run.connections_per_s), rate);
+fn per_s(row: &Row) -> String {
+    let runs = spread(row.of_runs("connections_per_s"), rate);
     let runs = if runs.is_empty() { runs } else { format!(" ({runs})") };
-    format!("{}/s{runs}", rate(row.connections_per_s))
+    format!("{}/s{runs}", rate(row.number("connections_per_s").unwrap_or_default()))
 }
 
-fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, rows: &[RcRow]) {
+fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, rows: &[Row]) {
     let place = table.cases.get(published.case).map_or("", |case| case.label);
-    let here = |row: &&RcRow| case_of(table, row) == Some(published.case);
+    let here = |row: &&Row| case_of(table, row) == Some(published.case);
     let theirs = printed(table, published);
-    let kernel = rows.iter().filter(|row| row.system == "kernel-tcp").find(here);
+    let kernel = rows.iter().filter(|row| row.subject.system == "kernel-tcp").find(here);
     let kernel = kernel.map_or_else(
         || "-".to_owned(),
         |row| match &row.void.as_ref().or(row.no_baseline.as_ref()) {
@@ -125,16 +125,18 @@ fn lines(out: &mut String, table: &PublishedTable, published: &PublishedRow, row
         },
     );
     let mut any = false;
-    for row in rows.iter().filter(|row| row.system == "barewire").filter(here) {
+    for row in rows.iter().filter(|row| row.subject.system == "barewire").filter(here) {
         any = true;
+        let over = row.subject.over.as_deref().unwrap_or_default();
+        let time = |stat, q| percentile(row.stat("latency_ns", stat).map(|ns| ns as u64), q);
         let _ = writeln!(
             out,
             "| {place} | {theirs} | {} over {} | {} | {} | {} | {} |",
             per_s(row),
-            row.over,
-            percentile(row.latency_ns.p50, 0.5),
-            percentile(row.latency_ns.p99, 0.99),
-            if row.over == "mem" { "-" } else { &kernel },
+            over,
+            time("p50", 0.5),
+            time("p99", 0.99),
+            if over == "mem" { "-" } else { &kernel },
             cell(&format!("**not comparable**; {}", notes(row).join("; "))),
         );
     }
@@ -188,7 +190,14 @@ mod tests {
                     r.threads.iter().any(|&threads| {
                         r.nics.iter().any(|&nics| {
                             let mut row = rows[0].clone();
-                            (row.hosts, row.threads, row.nics) = (hosts, threads, nics.min(threads));
+                            for param in &mut row.subject.params {
+                                match param.key {
+                                    "hosts" => param.value = hosts.into(),
+                                    "threads" => param.value = threads.into(),
+                                    "nics" => param.value = nics.min(threads).into(),
+                                    _ => {}
+                                }
+                            }
                             case_of(table, &row) == Some(published.case)
                         })
                     })
@@ -197,14 +206,15 @@ mod tests {
             assert!(covered, "{} {published:?}", table.id);
         }
         // A baseline that stood still is none here, either.
-        let mut kernel = rows.iter().find(|row| row.system == "kernel-tcp").unwrap().clone();
-        let mut ours = rows.iter().find(|row| row.system == "barewire").unwrap().clone();
-        ours.over = "xdp".to_owned();
-        (kernel.connections_per_s, kernel.void, kernel.no_baseline) = (12_345.0, None, None);
+        let of = |system: &str| rows.iter().find(|row| row.subject.system == system).unwrap().clone();
+        let (mut kernel, mut ours) = (of("kernel-tcp"), of("barewire"));
+        ours.subject.over = Some("xdp".to_owned());
+        kernel.void = None;
+        kernel.set("connections_per_s", 12_345.0);
         let (mut void, mut still) = (kernel.clone(), kernel.clone());
         void.void = Some("half failed".to_owned());
         still.no_baseline = Some("stood still".to_owned());
-        let shown = |kernel: RcRow| rc_tables(&[ours.clone(), kernel], "a machine");
+        let shown = |kernel: Row| rc_tables(&[ours.clone(), kernel], "a machine");
         assert!(shown(kernel).contains("| 12K/s |"));
         assert!(shown(void).contains("| no baseline: half failed |"));
         let text = shown(still);

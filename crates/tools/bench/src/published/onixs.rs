@@ -3,27 +3,27 @@
 use crate::feed::live::EngineKind;
 use crate::feed::plan::Request;
 use crate::feed::probe::What;
-use crate::feed::render::{micros, micros_spread, notes, ratios, sent};
+use crate::feed::render::ratios;
 use crate::feed::traffic::Workload;
 use crate::feed::{Base, is_stamped};
 use crate::messages::IdleState;
 use crate::published::messages::published_command;
 use crate::published::plan::SEED_RUNS;
-use crate::render::cell;
+use crate::render::{cell, notes, rate, span};
 use crate::row::Row;
 use barewire_base::Duration;
 use barewire_report::published::{self, PublishedRow, PublishedTable};
 use std::fmt::Write as _;
 
-/// The statistics: name, the share whose samples a percentile needs, and where rows have it, by which published columns are found.
-const STATISTICS: [(&str, f64, &str); 7] = [
-    ("Minimal", 0.5, "latency_ns.min"),
-    ("Median", 0.5, "latency_ns.median"),
-    ("Mean", 0.5, "latency_ns.mean"),
-    ("95 %", 0.95, "latency_ns.p95"),
-    ("99 %", 0.99, "latency_ns.p99"),
-    ("99.9 %", 0.999, "latency_ns.p99_9"),
-    ("Maximal", 0.5, "latency_ns.max"),
+/// The statistics, and where rows have them, by which published columns are found.
+const STATISTICS: [(&str, &str); 7] = [
+    ("Minimal", "latency_ns.min"),
+    ("Median", "latency_ns.median"),
+    ("Mean", "latency_ns.mean"),
+    ("95 %", "latency_ns.p95"),
+    ("99 %", "latency_ns.p99"),
+    ("99.9 %", "latency_ns.p99_9"),
+    ("Maximal", "latency_ns.max"),
 ];
 
 /// What the two sides mean by their words.
@@ -132,13 +132,12 @@ fn table(out: &mut String, published: &PublishedTable, measured: &[&Row]) {
             .chain(missing.then(|| "barewire".to_owned())),
     );
     line("---", &mut (0..published.rows.len() + measured.len().max(1)).map(|_| "---:".to_owned()));
-    for (name, q, path) in STATISTICS {
+    for (name, path) in STATISTICS {
         let theirs = printed(published, path).into_iter();
         let theirs = theirs.map(|text| text.unwrap_or("-").trim_end_matches(" us").to_owned());
         let stat = path.trim_start_matches("latency_ns.");
         let ours = measured.iter().map(|row| {
-            let runs = if ["min", "max"].contains(&stat) { String::new() } else { micros_spread(row, stat) };
-            let figure = micros(row, stat, q);
+            let (figure, runs) = span(row, "latency_ns", stat);
             if runs.is_empty() { figure } else { format!("{figure} ({runs})") }
         });
         line(name, &mut theirs.chain(ours).chain(none()));
@@ -158,7 +157,10 @@ fn table(out: &mut String, published: &PublishedTable, measured: &[&Row]) {
             .chain(measured.iter().map(|r| format!("{:.0}", figure(r, "mean_bytes"))))
             .chain(none()),
     );
-    line("Packets/s", &mut all("not told").chain(measured.iter().map(|r| sent(r))).chain(none()));
+    line(
+        "Packets/s",
+        &mut all("not told").chain(measured.iter().map(|r| rate(figure(r, "sent_pps")))).chain(none()),
+    );
     line(
         "Source",
         &mut all("published")
@@ -180,7 +182,7 @@ mod tests {
     fn every_published_figure_is_there() {
         assert_eq!(tables().map(|t| t.rows.len()).collect::<Vec<_>>(), [2, 2, 3, 3]);
         for table in tables() {
-            for (name, _, path) in STATISTICS {
+            for (name, path) in STATISTICS {
                 let found = printed(table, path).iter().all(Option::is_some);
                 assert_eq!(found, name != "99.9 %", "{} {name}", table.id);
             }
@@ -210,11 +212,8 @@ mod tests {
         let packets = whole.seconds.as_nanos() / whole.gaps[0].as_nanos() * u64::from(whole.runs);
         assert!(packets >= barewire_measure::samples_needed(0.99) * 11 / 10, "{packets}");
         let row = crate::feed::render::tests::row("xdp", Base::Stamp, 5000, 4_567);
-        let median = format!(
-            "| 52.087 | 2.664 | {} ({}) |",
-            micros(&row, "median", 0.5),
-            micros_spread(&row, "median")
-        );
+        let (figure, runs) = span(&row, "latency_ns", "median");
+        let median = format!("| 52.087 | 2.664 | {figure} ({runs}) |");
         assert!(median.contains("| 4.5") && median.contains("(4.3"), "{median}");
         let text = feed_tables(&[row], "a machine");
         for part in [median.as_str(), "| hardware | hardware | kernel |", "n<10000", "**not comparable**"] {

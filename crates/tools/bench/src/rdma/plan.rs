@@ -2,19 +2,18 @@
 
 use super::idle::Idle;
 use super::live::{self, LiveResult, LiveRun, Over};
-use super::row::{RcRow, RcRun, Span, little, void};
-use super::sockets::Sockets;
+use super::row::{self, MEASURES};
+use super::tcp;
 use super::wires::{Hosts, Shape};
-use super::{STEPS, Steps, tcp};
 use crate::awake::hold;
-use crate::cpu::{CpuUse, per_op};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
-use crate::histograms::Histograms;
 use crate::messages::IdleState;
-use crate::rounds::{Made, in_turns, median, once_each};
+use crate::row::{Measure, Measured, Row, Subject};
+use crate::run::{Outcome, Workload, interleave};
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
-use barewire_measure::{Histogram, allowed_cores};
+use barewire_measure::allowed_cores;
 use std::cell::RefCell;
 
 /// Client hosts, threads of each, NICs: at most.
@@ -101,22 +100,6 @@ struct Cell {
 struct Rdma {
     teardown: bool,
     live: u64,
-}
-
-/// Runs of a cell, put together.
-#[derive(Default)]
-struct Sum {
-    latency: Histogram,
-    steps: Option<Steps>,
-    frames: Option<f64>,
-    bytes: Option<f64>,
-    connections: u64,
-    failed: u64,
-    stalled_s: f64,
-    runs: Vec<RcRun>,
-    contention: Vec<String>,
-    cpu: Vec<Option<CpuUse>>,
-    histograms: Histograms,
 }
 
 /// Hosts of each shape that cells need; of those that cannot be made it is said why elsewhere.
@@ -219,52 +202,45 @@ impl Request {
         }
     }
 
+    fn planned(&self) -> Duration {
+        self.seconds + Duration::from_millis(800)
+    }
+
     /// How long all of it takes, about.
     pub fn planned_time(&self) -> Duration {
-        let each = self.seconds + Duration::from_millis(800);
-        each.saturating_mul(self.cells().len() as u64 * u64::from(self.runs))
+        self.planned().saturating_mul(self.cells().len() as u64 * u64::from(self.runs))
     }
 
     /// Measures everything, run by run in turns, forth and back: rows, and why cells failed. One that fails is left out of later rounds,
     /// and its row says so. `keep` gets the rows so far after each round.
-    pub fn run(
-        &self,
-        progress: &mut (dyn FnMut(String) + Send),
-        keep: &mut dyn FnMut(&[RcRow]),
-    ) -> (Vec<RcRow>, Vec<BenchError>) {
-        let cells = self.cells();
-        let mut failures = Vec::new();
+    pub fn run(&self, progress: &mut (dyn FnMut(String) + Send), keep: &mut dyn FnMut(&[Row])) -> Outcome {
+        let (cells, mut failures) = (self.cells(), Vec::new());
         // Runs tell how fast it goes, too.
         let progress = RefCell::new(progress);
         let (_awake, idle_state) = hold(self.idle_state);
-        let found = self.find(&cells, &mut failures);
-        let rows = |made: &[Made<LiveResult>]| -> Vec<RcRow> {
-            let ports = found.as_ref().map_or(&[][..], |found| &found.ports);
-            let of = |(cell, made): (&Cell, &Made<LiveResult>)| {
-                let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
-                RcRow { idle_state: Some(idle_state), ..self.row_of(cell, made, port) }
-            };
-            cells.iter().zip(made).filter(|(_, made)| !made.runs.is_empty()).map(of).collect()
-        };
-        let made = match &found {
-            Ok(Found { hosts, .. }) => {
-                let mut once = |cell: &Cell, round: u32| {
-                    let hosts = match hosts.iter().find(|(shape, _)| *shape == cell.shape) {
-                        Some((_, Ok(hosts))) if cell.over != Over::Mem => Some(hosts),
-                        Some((_, Err(_))) if cell.over != Over::Mem => return Ok(None),
-                        _ => None,
-                    };
-                    self.run_once(cell, round, hosts, &mut **progress.borrow_mut()).map(Some)
-                };
-                let mut tell = |line| progress.borrow_mut()(line);
-                self.rounds(&cells, &mut tell, &mut once, &mut |made| keep(&rows(made)))
+        let Found { hosts, ports } = match self.find(&cells, &mut failures) {
+            Ok(found) => found,
+            Err(error) => {
+                failures.push(error);
+                return (Vec::new(), failures);
             }
-            Err(_) => Vec::new(),
         };
-        let all = rows(&made);
-        failures.extend(made.into_iter().filter_map(|one| one.failed));
-        failures.extend(found.err().or_else(|| go_on().err()));
-        (all, failures)
+        let connecting = |cell: &Cell| {
+            let hosts = match hosts.iter().find(|(shape, _)| *shape == cell.shape) {
+                _ if cell.over == Over::Mem => None,
+                Some((_, Ok(hosts))) => Some(hosts),
+                // Why there are none is among the failures.
+                _ => return None,
+            };
+            let port = ports.iter().find(|(over, _)| *over == cell.over).map(|(_, rate)| *rate);
+            let (cell, progress) = (*cell, &progress);
+            Some(Box::new(Connecting { asked: self, cell, hosts, port, idle_state, progress })
+                as Box<dyn Workload + '_>)
+        };
+        let mut all: Vec<_> = cells.iter().filter_map(connecting).collect();
+        let (rows, failed) = interleave(&mut all, self.runs, &mut |line| progress.borrow_mut()(line), keep);
+        failures.extend(failed);
+        (rows, failures)
     }
 
     /// Hosts of each shape, and what ports carry by themselves.
@@ -298,47 +274,6 @@ impl Request {
         Ok(Found { hosts, ports })
     }
 
-    /// Runs all cells in turns by `once`, which gives nothing where a cell cannot be run at all.
-    fn rounds(
-        &self,
-        cells: &[Cell],
-        tell: &mut dyn FnMut(String),
-        once: &mut Once<'_>,
-        keep: &mut dyn FnMut(&[Made<LiveResult>]),
-    ) -> Vec<Made<LiveResult>> {
-        let titles: Vec<String> = cells.iter().map(Cell::title).collect();
-        in_turns(&titles, self.runs, tell, &mut |at, round| once(&cells[at], round), keep)
-    }
-
-    fn run_once(
-        &self,
-        cell: &Cell,
-        round: u32,
-        hosts: Option<&Hosts>,
-        progress: &mut (dyn FnMut(String) + Send),
-    ) -> Result<LiveResult, BenchError> {
-        let cores = self.cores_for(cell.shape);
-        let Some(rdma) = cell.rdma else {
-            let idle = Idle::of(self.idle, cores);
-            return tcp::run(cell.shape, cell.window, self.seconds, cores, idle, hosts);
-        };
-        let run = LiveRun {
-            over: cell.over,
-            shape: cell.shape,
-            one_thread: self.one_thread,
-            window: cell.window,
-            teardown: rdma.teardown,
-            live: rdma.live,
-            own_cq: self.own_cq,
-            warmup: live::WARMUP,
-            duration: self.seconds,
-            cores,
-            idle: self.idle,
-            steps: round == 0 && cell.shape.clients() == 1,
-        };
-        live::run(&run, hosts, progress)
-    }
-
     /// Cores to pin to: none when there are more threads than cores.
     fn cores_for(&self, shape: Shape) -> Option<(usize, usize)> {
         let threads = (shape.clients() + shape.nics) as usize;
@@ -348,131 +283,121 @@ impl Request {
 
     /// The rows of this request with nothing measured: for tests of what is made of rows.
     #[cfg(test)]
-    pub(crate) fn unmeasured_rows(&self) -> Vec<RcRow> {
-        let none = Made { runs: Vec::new(), broken_off: None, failed: None };
-        self.cells().iter().map(|cell| self.row_of(cell, &none, None)).collect()
+    pub(crate) fn unmeasured_rows(&self) -> Vec<Row> {
+        let mut tell = |_: String| {};
+        let progress = RefCell::new(&mut tell as &mut (dyn FnMut(String) + Send));
+        let row = |cell| {
+            let (hosts, port, idle_state) = (None, None, self.idle_state);
+            let one = Connecting { asked: self, cell, hosts, port, idle_state, progress: &progress };
+            let mut row = Row::of(one.subjects().remove(0), MEASURES, &[]);
+            one.judge(&mut row);
+            row
+        };
+        self.cells().into_iter().map(row).collect()
+    }
+}
+
+/// Connections of one shape, on their hosts.
+struct Connecting<'a, 'p> {
+    asked: &'a Request,
+    cell: Cell,
+    hosts: Option<&'a Hosts>,
+    /// Frames a second that the port carries by itself.
+    port: Option<f64>,
+    idle_state: IdleState,
+    progress: &'a RefCell<&'p mut (dyn FnMut(String) + Send)>,
+}
+
+impl Connecting<'_, '_> {
+    fn run(&self, round: u32) -> Result<LiveResult, BenchError> {
+        let (asked, cell) = (self.asked, &self.cell);
+        let cores = asked.cores_for(cell.shape);
+        let Some(rdma) = cell.rdma else {
+            let idle = Idle::of(asked.idle, cores);
+            return tcp::run(cell.shape, cell.window, asked.seconds, cores, idle, self.hosts);
+        };
+        let run = LiveRun {
+            over: cell.over,
+            shape: cell.shape,
+            one_thread: asked.one_thread,
+            window: cell.window,
+            teardown: rdma.teardown,
+            live: rdma.live,
+            own_cq: asked.own_cq,
+            warmup: live::WARMUP,
+            duration: asked.seconds,
+            cores,
+            idle: asked.idle,
+            steps: round == 0 && cell.shape.clients() == 1,
+        };
+        live::run(&run, self.hosts, &mut **self.progress.borrow_mut())
     }
 
-    fn row_of(&self, cell: &Cell, made: &Made<LiveResult>, port: Option<f64>) -> RcRow {
-        let sum = made.each().fold(Sum::default(), Sum::with);
-        let threads = cell.shape.clients() + cell.shape.nics;
-        let mut notes = Vec::new();
+    fn idle(&self) -> Idle {
+        Idle::of(self.asked.idle, self.asked.cores_for(self.cell.shape))
+    }
+
+    fn teardown(&self) -> bool {
+        self.cell.rdma.is_none_or(|rdma| rdma.teardown)
+    }
+}
+
+impl Workload for Connecting<'_, '_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let Cell { over, shape, window, rdma } = self.cell;
+        let (system, mode, over) = match rdma {
+            Some(_) if self.asked.one_thread => ("barewire", "embedded-one-thread", over.as_str()),
+            Some(_) => ("barewire", "embedded", over.as_str()),
+            None if over == Over::Mem => ("kernel-tcp", self.idle().kernel_mode(), "loopback"),
+            None => ("kernel-tcp", self.idle().kernel_mode(), "veth"),
+        };
+        let (live, own_cq) = (rdma.map_or(0, |rdma| rdma.live), rdma.map(|_| self.asked.own_cq));
+        vec![Subject {
+            bench: "rc",
+            system: system.to_owned(),
+            mode: Some(mode.to_owned()),
+            over: Some(over.to_owned()),
+            params: row::params(shape, window, self.teardown(), live, own_cq),
+            idle_state: Some(self.idle_state),
+            command: self.asked.command.clone(),
+            ..Subject::default()
+        }]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        MEASURES
+    }
+
+    fn planned(&self) -> Duration {
+        self.asked.planned()
+    }
+
+    fn slice(&mut self, round: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
+        Ok(vec![self.run(round)?.measured()])
+    }
+
+    fn judge(&self, row: &mut Row) {
+        let Cell { shape, window, rdma, .. } = self.cell;
+        let threads = shape.clients() + shape.nics;
         let cores = allowed_cores().map_or(1, |cores| cores.len());
-        let idle = Idle::of(self.idle, self.cores_for(cell.shape));
-        if cell.rdma.is_some() && self.one_thread {
+        if rdma.is_some() && self.asked.one_thread {
             // It never rests: meanwhile it is the other end.
         } else if threads as usize > cores {
-            notes.push(format!("{threads} threads on {cores} cores: {}", idle.phrase()));
-        } else if self.idle.is_some() {
-            notes.push(idle.phrase().to_owned());
+            row.notes.push(format!("{threads} threads on {cores} cores: {}", self.idle().phrase()));
+        } else if self.asked.idle.is_some() {
+            row.notes.push(self.idle().phrase().to_owned());
         }
-        if sum.failed > 0 {
-            notes.push(format!("{} connections failed", sum.failed));
+        if let (Some(port), Some(_)) = (self.port, rdma) {
+            row.set("port_frames_per_s", port);
         }
-        let rates = sum.runs.iter().map(|run| run.connections_per_s);
-        let rate = median(rates).unwrap_or_default();
-        let teardown = cell.rdma.is_none_or(|rdma| rdma.teardown);
-        let in_flight = cell.shape.clients() * cell.window;
-        let (little, off) = little(rate, &sum.latency, in_flight, teardown);
-        notes.extend(off);
-        if cell.rdma.is_none() {
-            notes.push(Sockets::how(cell.window).to_owned());
-        }
-        let no_baseline = match cell.rdma {
-            None => tcp::stood_still(sum.stalled_s, in_flight, &sum.runs),
-            Some(_) => None,
-        };
-        notes.extend(no_baseline.clone());
-        let (cpu_ns_per_op, cpu) = per_op(sum.cpu.iter().map(Option::as_ref));
-        let (latency_ns, together) = Span::of_runs(sum.runs.iter().map(|run| run.latency_ns), &sum.latency);
-        notes.extend(together);
-        RcRow {
-            system: if cell.rdma.is_some() { "barewire" } else { "kernel-tcp" }.to_owned(),
-            mode: match cell.rdma {
-                Some(_) if self.one_thread => "embedded-one-thread",
-                Some(_) => "embedded",
-                None => idle.kernel_mode(),
-            }
-            .to_owned(),
-            over: match (cell.over, cell.rdma) {
-                (Over::Mem, None) => "loopback",
-                (_, None) => "veth",
-                (over, _) => over.as_str(),
-            }
-            .to_owned(),
-            threads: cell.shape.threads,
-            hosts: cell.shape.hosts,
-            nics: cell.shape.nics,
-            window: cell.window,
-            teardown: cell.rdma.is_none_or(|rdma| rdma.teardown),
-            live_qps: cell.rdma.map_or(0, |rdma| rdma.live),
-            own_cq: cell.rdma.is_some() && self.own_cq,
-            idle_state: None,
-            connections_per_s: rate.round(),
-            latency_ns,
-            little,
-            steps_ns: sum.steps,
-            frames_per_connection: sum.frames.map(|f| (f * 100.0).round() / 100.0),
-            port_frames_per_s: port.filter(|_| cell.rdma.is_some()),
-            bytes_per_live_qp: sum.bytes,
-            waits: None,
-            cpu_unknown: None,
-            opened: sum.connections,
-            failed: sum.failed,
-            contended: sum.runs.iter().any(|run| run.contended),
-            no_baseline,
-            void: void(sum.connections, sum.failed, &sum.runs),
-            broken_off: made.broken_off.clone(),
-            runs: sum.runs,
-            contention: once_each(&sum.contention),
-            cpu_ns_per_op,
-            cpu,
-            notes,
-            command: self.command.clone(),
-            histograms: sum.histograms,
-        }
-    }
-}
-
-/// One run of one cell in one round.
-type Once<'a> = dyn FnMut(&Cell, u32) -> Result<Option<LiveResult>, BenchError> + 'a;
-
-impl Cell {
-    fn title(&self) -> String {
-        let Shape { hosts, threads, nics } = self.shape;
-        let what = match self.rdma {
-            Some(Rdma { teardown, live }) => {
-                let teardown = if teardown { "" } else { ", no teardown" };
-                format!("barewire over {}{teardown}, {live} live", self.over.as_str())
-            }
-            None => "kernel-tcp".to_owned(),
-        };
-        format!("{what}, {hosts} x {threads} threads, {nics} NICs, window {}", self.window)
-    }
-}
-
-impl Sum {
-    fn with(mut self, result: &LiveResult) -> Sum {
-        self.runs.push(RcRun::of(result));
-        self.cpu.push(result.cpu);
-        self.latency.merge(&result.latency);
-        self.histograms.push("latency", &result.latency);
-        for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
-            self.histograms.push(name, spans);
-        }
-        self.steps = self.steps.or(result.steps.as_ref().map(Steps::of));
-        self.frames = self.frames.or(result.frames_per_connection);
-        self.bytes = self.bytes.or(result.bytes_per_live_qp);
-        self.connections += result.connections;
-        self.failed += result.failed;
-        self.stalled_s += result.stalled_s;
-        self.contention.extend(result.contention.iter().flat_map(|c| c.reasons.clone()));
-        self
+        let kernel = rdma.is_none().then_some(window);
+        row::judge(row, shape.clients() * window, self.teardown(), kernel);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::render::{ratios, text_table};
     use super::super::row::FAILED_MAX;
     use super::*;
     use crate::patience::until_seen;
@@ -506,37 +431,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fails_takes_no_other_with_it_and_its_row_says_so() {
-        let mut request = Request { runs: 3, ..request() };
-        request.windows = vec![1, 2, 4];
-        let cells = request.cells();
-        let mut order = Vec::new();
-        let mut once = |cell: &Cell, round: u32| {
-            order.push((round, cell.window));
-            match (round, cell.window) {
-                (1, 2) => Err(BenchError::Plan("the server is gone".to_owned())),
-                _ => {
-                    Ok(Some(LiveResult { connections: 7, seconds: 1.0, per_s: 7.0, ..LiveResult::default() }))
-                }
-            }
-        };
-        let mut kept = Vec::new();
-        let mut keep =
-            |made: &[Made<LiveResult>]| kept.push(made.iter().map(|one| one.runs.len()).sum::<usize>());
-        let made = request.rounds(&cells, &mut |_| {}, &mut once, &mut keep);
-        let told: Vec<u32> = order.iter().map(|(_, window)| *window).collect();
-        assert_eq!(told, [1, 2, 4, 4, 2, 1, 1, 4], "forth, back, and without the one that failed");
-        assert_eq!((made.iter().filter(|one| one.failed.is_some()).count(), kept), (1, vec![3, 5]));
-        let rows: Vec<RcRow> =
-            cells.iter().zip(&made).map(|(cell, made)| request.row_of(cell, made, None)).collect();
-        assert_eq!(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>(), [3, 1, 3]);
-        assert_eq!(rows[1].broken_off.as_deref(), Some("run 2 of 3 failed: the server is gone"));
-        let notes = super::super::render::notes;
-        assert!(notes(&rows[1]).contains(&"run 2 of 3 failed: the server is gone".to_owned()));
-        assert!(rows[0].broken_off.is_none() && rows[0].void.is_none());
-    }
-
-    #[test]
     fn rows_say_how_threads_rest_where_it_matters() {
         let rows = |idle, threads, seconds| {
             let mut request = Request { seconds, ..request() };
@@ -553,12 +447,13 @@ mod tests {
             (Some(IdleStrategy::Park { spin: Duration::ZERO }), "blocking", "they sleep when idle"),
         ] {
             let rows = |seconds| rows(idle, many, seconds);
-            let seen = |rows: &Vec<RcRow>| rows.iter().all(|row| row.connections_per_s > 0.0);
+            let rate = |row: &Row| row.number("connections_per_s") > Some(0.0);
+            let seen = |rows: &Vec<Row>| rows.iter().all(rate);
             for row in until_seen(request().seconds, rows, seen) {
-                assert!(row.connections_per_s > 0.0, "{row:?}");
+                assert!(rate(&row), "{row:?}");
                 assert!(row.notes.iter().any(|note| note.ends_with(phrase)), "{row:?}");
-                let wanted = if row.system == "barewire" { "embedded" } else { mode };
-                assert_eq!(row.mode, wanted);
+                let wanted = if row.subject.system == "barewire" { "embedded" } else { mode };
+                assert_eq!(row.subject.mode.as_deref(), Some(wanted));
             }
         }
         let asked = rows(Some(IdleStrategy::Yield), 1, request().seconds);
@@ -586,43 +481,43 @@ mod tests {
         assert!(failures.is_empty(), "{failures:?}");
         assert_eq!((rows.len(), told), (4, 8));
         for row in &rows {
-            let asked = row.opened + row.failed;
-            let unusable = row.opened == 0 || row.failed as f64 > FAILED_MAX * asked as f64;
+            let of = |key| row.number(key).unwrap();
+            let asked = of("opened") + of("failed");
+            let unusable = of("opened") == 0.0 || of("failed") > FAILED_MAX * asked;
             assert_eq!((row.runs.len(), row.void.is_some()), (2, unusable), "{row:?}");
-            let of_runs = |of: fn(&RcRun) -> u64| row.runs.iter().map(of).sum::<u64>();
-            assert_eq!((row.opened, row.failed), (of_runs(|r| r.connections), of_runs(|r| r.failed)));
-            assert_eq!(row.system == "barewire", row.steps_ns.is_some());
-            assert_eq!(row.system == "barewire", row.port_frames_per_s.is_some());
+            if !unusable {
+                let of_runs = |key| row.of_runs(key).iter().sum::<f64>();
+                assert_eq!((of("opened"), of("failed")), (of_runs("opened"), of_runs("failed")));
+            }
+            let is_ours = row.subject.system == "barewire";
+            assert_eq!(is_ours, row.stat("steps_ns.create", "min").is_some());
+            assert_eq!(is_ours, row.number("port_frames_per_s").is_some());
         }
         let known = crate::render::Known::all(&rows);
         assert!(known[0].same_work(&known[1]) && !known[0].same_work(&known[3]), "windows differ");
         // What a busy machine made of so short runs is no matter of what is said of them.
-        let went_well = |mut row: RcRow| {
-            (row.void, row.no_baseline, row.connections_per_s) = (None, None, 1_000.0);
-            row.runs.iter_mut().for_each(|run| run.connections_per_s = 1_000.0);
+        let went_well = |mut row: Row| {
+            (row.void, row.no_baseline) = (None, None);
+            row.runs.iter_mut().for_each(|run| run.void = None);
+            row.set_runs("connections_per_s", &[1_000.0; 2]);
             row
         };
-        let rows: Vec<RcRow> = rows.into_iter().map(went_well).collect();
-        let text = super::super::render::text_table(&rows);
-        for part in [
-            "loopback",
-            "kernel TCP over loopback, in other ways and without wires",
-            "found by poll",
-            "DREQ to DREP",
-        ] {
+        let rows: Vec<Row> = rows.into_iter().map(went_well).collect();
+        let text = text_table(&rows);
+        for part in ["loopback", "kernel-tcp over loopback (by system calls", "found by poll", "DREQ to DREP"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
-        let ratios = super::super::render::ratios;
         assert!(ratios(&rows).contains("(2 runs, too few for a verdict)"), "{}", ratios(&rows));
         let mut once = rows.clone();
         once.iter_mut().for_each(|row| row.runs.truncate(1));
         assert!(ratios(&once).contains("(one run, no verdict)"), "{}", ratios(&once));
         let mut still = rows.clone();
-        for row in still.iter_mut().filter(|row| row.system == "kernel-tcp") {
-            row.no_baseline = tcp::stood_still(1.0, 1, &[]);
+        for row in still.iter_mut().filter(|row| row.subject.system == "kernel-tcp") {
+            row.no_baseline = tcp::stood_still(1.0, 1.0);
         }
-        assert!(!ratios(&still).contains("kernel TCP"), "{}", ratios(&still));
-        let json = |row: &RcRow| serde_json::to_string(row).unwrap();
+        assert!(!ratios(&still).contains("kernel-tcp"), "{}", ratios(&still));
+        let json = |row: &Row| serde_json::to_string(row).unwrap();
         assert!(
             json(&still[1]).contains("\"no_baseline\":\"stood still")
                 && !json(&rows[1]).contains("no_baseline")

@@ -1,6 +1,7 @@
 //! Tests of rows.
 
 use super::*;
+use serde_json::json;
 
 pub(crate) const MEASURES: &[Measure] = &[
     Measure::rate("rate_pps", "packets/s", "packets"),

@@ -1,9 +1,10 @@
 //! Throughput of a switch: frames offered at a rate, of which one is bad when it does not come out.
 
-use super::messages::{Of, SearchRow, SearchRowHead, TrialLine, rows_of};
+use super::messages::{Of, TrialLine, rows_of};
 use super::{Goal, Kind, LOAD_MAX, Outcome, Range, run};
 use crate::error::{BenchError, go_on};
 use crate::messages::driver::LAG_PERCENT_MAX;
+use crate::row::{Param, Row, Subject, Unit};
 use crate::switch::live::{LiveCell, Program, System, start};
 use crate::switch::load::{self, Ends};
 use crate::switch::mem::{MemCell, Rig};
@@ -39,11 +40,12 @@ impl Request {
 
     fn search(
         &self,
-        head: SearchRowHead<'_>,
+        subject: Subject,
+        bad: &str,
         range: Range,
         tell: &mut dyn FnMut(&TrialLine),
         mut offer: impl FnMut(u64, Duration) -> Result<Outcome, BenchError>,
-    ) -> (Vec<SearchRow>, Option<BenchError>) {
+    ) -> (Vec<Row>, Option<BenchError>) {
         let mut search = self.kind.search(&self.goals, range);
         let mut log = Vec::new();
         let (found, failed) = run(search.as_mut(), |trial| {
@@ -54,7 +56,7 @@ impl Request {
             Ok(outcome)
         });
         let trials_max = search.trials_max();
-        (rows_of(Of { row: head, kind: self.kind, range, trials_max, log }, found), failed)
+        (rows_of(subject, &Of { kind: self.kind, bad, range, trials_max, log }, found), failed)
     }
 }
 
@@ -67,24 +69,23 @@ pub fn search_mem(
     request: &Request,
     cell: &MemCell,
     tell: &mut dyn FnMut(&TrialLine),
-) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
+) -> Result<(Vec<Row>, Option<BenchError>), BenchError> {
     let mut rig = Rig::build(cell)?;
     let range = request.range(rig.most_per_s(FLOOD) * 1.2)?;
-    let (engine, over) = (cell.engine.to_string(), "mem");
+    let subject = subject("barewire", &cell.engine.to_string(), "mem", cell.spec.size, &request.command);
     let bad = "did not come out, or found the ring before the switch full";
-    let head = head("barewire", &engine, over, cell.spec.size, bad, &request.command);
-    Ok(request.search(head, range, tell, |load, duration| Ok(rig.offered(load, duration))))
+    Ok(request.search(subject, bad, range, tell, |load, duration| Ok(rig.offered(load, duration))))
 }
 
-fn head<'a>(
-    system: &'a str,
-    mode: &'a str,
-    over: &'a str,
-    size: u32,
-    bad: &str,
-    command: &'a str,
-) -> SearchRowHead<'a> {
-    SearchRowHead { system, mode, over, size, window: None, arrivals: None, bad: bad.to_owned(), command }
+fn subject(system: &str, mode: &str, over: &str, size: u32, command: &str) -> Subject {
+    Subject {
+        system: system.to_owned(),
+        mode: Some(mode.to_owned()),
+        over: Some(over.to_owned()),
+        params: vec![Param::new("size", Unit::Bytes, size)],
+        command: command.to_owned(),
+        ..Subject::default()
+    }
 }
 
 /// Between two hosts: each system of the cell in turn on the same wires. Rows, as far as it came, and why no further.
@@ -95,7 +96,7 @@ pub fn search_live(
     request: &Request,
     cell: &LiveCell,
     tell: &mut dyn FnMut(&System, &TrialLine),
-) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
+) -> Result<(Vec<Row>, Option<BenchError>), BenchError> {
     let program = Program::load(cell)?;
     let wires = Wires::make(cell.offloads, cell.gro)?;
     let mut rows = Vec::new();
@@ -120,7 +121,7 @@ fn one_live(
     program: &Program,
     wires: &Wires,
     tell: &mut dyn FnMut(&System, &TrialLine),
-) -> Result<(Vec<SearchRow>, Option<BenchError>), BenchError> {
+) -> Result<(Vec<Row>, Option<BenchError>), BenchError> {
     go_on()?;
     let _forwarder = start(system, wires, cell, program)?;
     let ends = Ends::new(wires, system.way());
@@ -132,8 +133,8 @@ fn one_live(
     };
     let bad = "did not reach the second host's interface";
     let size = 42 + load::PAYLOAD as u32;
-    let head = head(system.name(), &engine, system.over(), size, bad, &request.command);
-    Ok(request.search(head, range, &mut |line| tell(system, line), |load, duration| {
+    let subject = subject(system.name(), &engine, system.over(), size, &request.command);
+    Ok(request.search(subject, bad, range, &mut |line| tell(system, line), |load, duration| {
         let seen = load::offer(ends, Some(load), duration)?;
         let due = load as f64 * duration.as_secs_f64();
         let late = 100.0 * seen.behind as f64 / (seen.sent as f64).max(1.0);
@@ -148,7 +149,7 @@ fn one_live(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::{Ending, goals};
+    use crate::search::goals;
     use crate::switch::workload::{Masks, Spec};
     use barewire_switch::prepared::EngineKind;
 
@@ -165,9 +166,10 @@ mod tests {
         let mut told = 0;
         let (rows, failed) = search_mem(&request, &cell, &mut |_| told += 1).unwrap();
         assert!(failed.is_none(), "{failed:?}");
-        let found = &rows[0].found;
-        assert!(!matches!(found.ending, Ending::Unfinished), "{found:?}");
-        assert!(found.lower_per_s.is_none_or(|lower| lower >= rows[0].range.min), "{found:?}");
-        assert_eq!(rows[0].log.len(), told);
+        let row = serde_json::to_value(&rows[0]).unwrap();
+        assert_ne!(row["ending"], "unfinished", "{row}");
+        let (lower, least) = (row["lower_per_s"].as_f64(), row["range"]["min"].as_f64());
+        assert!(lower.is_none() || lower >= least, "{row}");
+        assert_eq!(row["log"].as_array().unwrap().len(), told);
     }
 }

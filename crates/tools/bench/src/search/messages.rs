@@ -2,12 +2,13 @@
 
 use super::{Ending, Found, Goal, Kind, Outcome, Range, Trial, run};
 use crate::error::BenchError;
-use crate::messages::Arrivals;
 use crate::messages::driver::{LAG_PERCENT_MAX, RunResult};
 use crate::messages::plan::{Place, PlanError, Settings, System, cells_for};
+use crate::row::{Measure, Param, Row, Subject, Unit};
 use barewire_base::Duration;
 use barewire_measure::Histogram;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -52,133 +53,66 @@ impl TrialLine {
     }
 }
 
-/// What a search found for one goal of one system.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SearchRow {
-    /// The system.
-    pub system: String,
-    /// How it waits, or what runs the program.
-    pub mode: String,
-    /// What lies between the two ends.
-    pub over: String,
-    /// Bytes of a request, or of a frame.
-    pub size: u32,
-    /// Most requests outstanding. None of frames.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<u32>,
-    /// How gaps are drawn. None of frames: they are equal.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub arrivals: Option<Arrivals>,
-    /// `ndr`, `pdr`, `mlr`.
-    pub search: String,
-    /// What makes a request or a frame bad, in words.
-    pub bad: String,
-    /// Between which loads.
-    pub range: Range,
-    /// What was found.
-    #[serde(flatten)]
-    pub found: Found,
-    /// Trials of the whole search.
-    pub trials_of_all_goals: u32,
-    /// Most that it could have made.
-    pub trials_max: u32,
-    /// Every trial, in order; of the first goal's row only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub log: Vec<TrialLine>,
-    /// What a reader has to know.
-    #[serde(default)]
-    pub notes: Vec<String>,
-    /// Why the row must not be used, if so.
-    pub void: Option<String>,
-    /// The exact command that produced the row.
-    pub command: String,
-}
-
-impl crate::BenchRow for SearchRow {
-    fn bench(&self) -> &'static str {
-        "search"
-    }
-
-    fn void(&self) -> Option<&str> {
-        self.void.as_deref()
-    }
-}
-
-impl SearchRow {
-    /// The table's lines: one for each row.
-    pub fn table(rows: &[SearchRow]) -> String {
-        use crate::render::{maybe, plain, rate};
-        let cells = |row: &SearchRow| {
-            let found = &row.found;
-            let load = |head, load: Option<u64>| maybe(head, load.map(|load| load as f64), rate);
-            vec![
-                plain("system", &row.system),
-                plain("mode", &row.mode),
-                plain("over", &row.over),
-                plain("size", row.size),
-                plain("search", &row.search),
-                plain("goal", &found.goal.name),
-                load("lower", found.lower_per_s),
-                load("upper", found.upper_per_s),
-                maybe("conditional", found.conditional_throughput_per_s, rate),
-                plain("trials", found.trials),
-                plain("time", format!("{:.1} s", found.trial_seconds)),
-            ]
-        };
-        let notes = |row: &SearchRow| {
-            row.void.iter().map(|why| format!("VOID: {why}")).chain(row.notes.clone()).collect()
-        };
-        crate::render::listing(rows, 3, cells, notes, |_| 1)
-    }
-}
+/// What a search finds for one goal of one system: the goal and its bounds, the trials for it, how it ended, and of the whole search the
+/// trials that it made and could have made, what makes a request or a frame bad, and between which loads. Every trial, in order, stands in
+/// the first goal's row.
+pub(crate) const MEASURES: &[Measure] = &[
+    Measure::word("goal", "goal"),
+    Measure::rate("lower_per_s", "lower", "lower"),
+    Measure::rate("upper_per_s", "upper", "upper"),
+    Measure::rate("conditional_throughput_per_s", "conditional", "conditional throughput")
+        .in_unit(Unit::PerSecond, 1e-3),
+    Measure::count("trials", "trials"),
+    Measure::count("trial_seconds", "seconds").in_unit(Unit::None, 1e-9),
+    Measure::word("ending", ""),
+    Measure::count("trials_of_all_goals", ""),
+    Measure::count("trials_max", ""),
+    Measure::word("bad", ""),
+    Measure::word("range", ""),
+    Measure::word("log", ""),
+];
 
 /// What all rows of one search have in common.
 pub(crate) struct Of<'a> {
-    pub row: SearchRowHead<'a>,
     pub kind: Kind,
+    pub bad: &'a str,
     pub range: Range,
     pub trials_max: u32,
     pub log: Vec<TrialLine>,
 }
 
-/// Names of a row.
-pub(crate) struct SearchRowHead<'a> {
-    pub system: &'a str,
-    pub mode: &'a str,
-    pub over: &'a str,
-    pub size: u32,
-    pub window: Option<u32>,
-    pub arrivals: Option<Arrivals>,
-    pub bad: String,
-    pub command: &'a str,
-}
-
-pub(crate) fn rows_of(of: Of<'_>, found: Vec<Found>) -> Vec<SearchRow> {
-    let all = of.log.len() as u32;
-    let mut log = Some(of.log);
-    let one = |found: Found| SearchRow {
-        system: of.row.system.to_owned(),
-        mode: of.row.mode.to_owned(),
-        over: of.row.over.to_owned(),
-        size: of.row.size,
-        window: of.row.window,
-        arrivals: of.row.arrivals,
-        search: of.kind.word().to_owned(),
-        bad: of.row.bad.clone(),
-        range: of.range,
-        trials_of_all_goals: all,
-        trials_max: of.trials_max,
-        log: log.take().unwrap_or_default(),
-        notes: found.ending.note().map(str::to_owned).into_iter().collect(),
-        void: match found.ending {
+/// The rows of `subject`, one for each goal.
+pub(crate) fn rows_of(mut subject: Subject, of: &Of<'_>, found: Vec<Found>) -> Vec<Row> {
+    subject.bench = "search";
+    subject.params.push(Param::word("search", of.kind.word()));
+    let one = |(at, found): (usize, Found)| {
+        let mut row = Row::of(subject.clone(), MEASURES, &[]);
+        let numbers = [
+            ("lower_per_s", found.lower_per_s.map(|load| load as f64)),
+            ("upper_per_s", found.upper_per_s.map(|load| load as f64)),
+            ("conditional_throughput_per_s", found.conditional_throughput_per_s),
+            ("trials", Some(found.trials.into())),
+            ("trial_seconds", Some(found.trial_seconds)),
+            ("trials_of_all_goals", Some(of.log.len() as f64)),
+            ("trials_max", Some(of.trials_max.into())),
+        ];
+        numbers.into_iter().for_each(|(key, value)| value.into_iter().for_each(|value| row.set(key, value)));
+        row.set_word("goal", json!(found.goal));
+        row.set_word("ending", json!(found.ending));
+        row.set_word("bad", of.bad);
+        row.set_word("range", json!(of.range));
+        if at == 0 {
+            row.set_word("log", json!(of.log));
+        }
+        row.notes = found.ending.note().map(str::to_owned).into_iter().collect();
+        row.void = match found.ending {
             Ending::Trials => Some("the trials contradict each other".to_owned()),
             Ending::Unfinished => Some("the search did not end".to_owned()),
             _ => None,
-        },
-        command: of.row.command.to_owned(),
-        found,
+        };
+        row
     };
-    found.into_iter().map(one).collect()
+    found.into_iter().enumerate().map(one).collect()
 }
 
 /// Samples above `ns`, to a thousandth of it.
@@ -228,7 +162,7 @@ pub fn search(
     place: &Place,
     settings: &Settings,
     tell: &mut dyn FnMut(&TrialLine),
-) -> Result<(Vec<SearchRow>, Option<SearchError>), SearchError> {
+) -> Result<(Vec<Row>, Option<SearchError>), SearchError> {
     let with = |rate: Option<f64>, duration: Duration, window: u32| -> Result<RunResult, SearchError> {
         if crate::interrupted() {
             return Err(SearchError::Interrupted);
@@ -262,23 +196,21 @@ pub fn search(
     });
     let mut cells = cells_for(std::slice::from_ref(system), place, settings)?;
     let info = cells.remove(0).info().clone();
-    let of = Of {
-        row: SearchRowHead {
-            system: &info.name.system,
-            mode: &info.name.mode,
-            over: &info.name.over,
-            size: settings.workload.size,
-            window: Some(window),
-            arrivals: Some(settings.workload.arrivals),
-            bad: format!("lost, or answered more than {} after it was to be sent", request.late),
-            command: &settings.command,
-        },
-        kind: request.kind,
-        range,
-        trials_max: values.trials_max(),
-        log,
+    let subject = Subject {
+        system: info.name.system,
+        mode: Some(info.name.mode),
+        over: Some(info.name.over),
+        params: vec![
+            Param::new("size", Unit::Bytes, settings.workload.size),
+            Param::word("window", window),
+            Param::word("arrivals", json!(settings.workload.arrivals)),
+        ],
+        command: settings.command.clone(),
+        ..Subject::default()
     };
-    Ok((rows_of(of, found), failed))
+    let bad = format!("lost, or answered more than {} after it was to be sent", request.late);
+    let of = Of { kind: request.kind, bad: &bad, range, trials_max: values.trials_max(), log };
+    Ok((rows_of(subject, &of, found), failed))
 }
 
 #[cfg(test)]
@@ -329,18 +261,17 @@ mod tests {
         let place = Place::nothing();
         let (rows, failed) = search(&request, &system, &place, &settings, &mut |_| told += 1).unwrap();
         assert!(failed.is_none() && rows.len() == 1, "{failed:?}");
-        let row = &rows[0];
+        let json = serde_json::to_value(&rows[0]).unwrap();
         assert_eq!(
-            (row.log.len(), row.trials_of_all_goals as usize, row.window),
-            (told, told, Some(WINDOW_MIN))
+            (json["log"].as_array().unwrap().len(), &json["trials_of_all_goals"], &json["window"]),
+            (told, &told.into(), &WINDOW_MIN.into())
         );
-        assert!(row.found.trials <= row.trials_max, "{row:?}");
-        let json = serde_json::to_value(row).unwrap();
+        assert!(json["trials"].as_u64() <= json["trials_max"].as_u64(), "{json}");
         for key in
             ["lower_per_s", "upper_per_s", "conditional_throughput_per_s", "trial_seconds", "goal", "ending"]
         {
             assert!(json.get(key).is_some(), "{key}: {json}");
         }
-        assert!(SearchRow::table(&rows).contains("conditional"));
+        assert!(crate::render::table(&rows).contains("search  goal"));
     }
 }

@@ -1,14 +1,14 @@
 //! The sending end, and what it makes of the server's counts.
 
 use super::pump::{self, CHUNK, Sent, exact};
-use super::{Interval, Protocol, StreamError, StreamRun, WAITS, WORK};
+use super::{Interval, Protocol, Ran, StreamError, WAITS, WORK};
 use crate::awake::stolen;
 use crate::cpu::{CpuUse, Family};
 use crate::talk::client::{self, OtherEnd, connect_from};
 use crate::talk::frame::say;
 use crate::talk::{Counted, Hello, LOOK, TalkError};
 use barewire_base::{Duration, Instant};
-use barewire_measure::{Contention, stamp};
+use barewire_measure::{Contention, ContentionReport, stamp};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,7 +134,7 @@ fn connect(config: &ClientConfig) -> Result<TcpStream, StreamError> {
 ///
 /// # Errors
 /// [`StreamError`]: a server that is not there, or stops answering.
-pub fn run(config: &ClientConfig, tell: &mut dyn FnMut(&Interval)) -> Result<StreamRun, StreamError> {
+pub fn run(config: &ClientConfig, tell: &mut dyn FnMut(&Interval)) -> Result<Ran, StreamError> {
     config.check()?;
     let mut session = Session::open(config)?;
     let watch = Contention::start();
@@ -145,15 +145,14 @@ pub fn run(config: &ClientConfig, tell: &mut dyn FnMut(&Interval)) -> Result<Str
     // Senders, receivers and what is between them may share few cores: being switched out is the rule here, and says nothing.
     // What the hypervisor took does.
     let report = watch.finish();
-    run.contention.clone_from(&report.reasons);
-    run.contended = !stolen(report).is_empty();
+    run.contention = Some(ContentionReport { contended: !stolen(report.clone()).is_empty(), ..report });
     if run.void.is_none() && run.received_bytes == 0 {
         run.void = Some("nothing arrived".to_owned());
     }
     Ok(run)
 }
 
-fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<StreamRun, StreamError> {
+fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<Ran, StreamError> {
     let config = session.config;
     let mut open = Vec::new();
     for _ in 0..config.streams {
@@ -183,15 +182,14 @@ fn streams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result
         written?;
         let (intervals, Window { counted, used, other }) = measured?;
         let operations = counted.bytes / CHUNK as u64;
-        Ok(StreamRun::of(&counted, counted.seconds, intervals, Protocol::Tcp)
-            .charged(used, other, operations))
+        Ok(Ran::of(&counted, counted.seconds, intervals, Protocol::Tcp).charged(used, other, operations))
     })
 }
 
 /// A session whose intervals are told while something is sent.
 type Watching<'a, 'b> = (&'a mut Session<'b>, &'a mut dyn FnMut(&Interval));
 
-fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<StreamRun, StreamError> {
+fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Result<Ran, StreamError> {
     let config = session.config;
     let mut bytes = vec![0x5a; config.size];
     bytes[..8].copy_from_slice(&session.talk.token.to_le_bytes());
@@ -234,14 +232,12 @@ fn datagrams(session: &mut Session<'_>, tell: &mut dyn FnMut(&Interval)) -> Resu
         return Err(StreamError::Interrupted);
     }
     let Window { counted, used, other } = session.end()?;
-    let mut run = StreamRun::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp).charged(
+    let mut run = Ran::of(&counted, sent.took.as_secs_f64(), intervals, Protocol::Udp).charged(
         used,
         other,
         counted.datagrams,
     );
-    run.sent = Some(sent.count);
-    run.received = Some(counted.datagrams);
-    run.lost = Some(sent.count.saturating_sub(counted.datagrams));
+    run.datagrams = Some([sent.count, counted.datagrams]);
     if config.rate.is_some() {
         run.behind_percent = Some(sent.behind_percent());
         if sent.behind_percent() > crate::messages::driver::LAG_PERCENT_MAX {

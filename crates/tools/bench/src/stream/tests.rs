@@ -56,6 +56,17 @@ fn warmup_of(config: &ClientConfig) -> u64 {
     streams * (each + 1)
 }
 
+/// The row of one run.
+fn row_of(protocol: Protocol, offloads: Option<bool>, run: &Ran) -> Row {
+    let config = config(SocketAddr::from(([127, 0, 0, 1], 1)), protocol);
+    let tell = &mut |_: &Interval| {};
+    let (system, command) = ("kernel".to_owned(), "x".to_owned());
+    let streams = Streams { config, system, offloads, command, tell };
+    let mut row = Row::of(streams.subjects().remove(0), MEASURES, &[run.measured()]);
+    streams.judge(&mut row);
+    row
+}
+
 #[test]
 fn streams_are_counted_at_the_receiver() {
     let once = |at, duration| {
@@ -66,28 +77,31 @@ fn streams_are_counted_at_the_receiver() {
         assert_eq!(run.intervals.len(), told);
         run
     };
-    let enough = |run: &StreamRun| run.mbps > 10.0 && run.packets_per_s > 10.0 && !run.intervals.is_empty();
+    let enough = |run: &Ran| run.mbps > 10.0 && run.packets_per_s > 10.0 && !run.intervals.is_empty();
     let run = beside(|at| until_seen(SHORT, |duration| once(at, duration), enough));
     assert!(enough(&run) && run.void.is_none(), "{run:?}");
     let told = run.received_bytes as f64 * 8.0 / 1e6 / run.seconds;
     assert!((run.mbps / told - 1.0).abs() < 0.02, "{told}: {run:?}");
     assert!(!run.intervals.is_empty() && run.intervals.iter().all(|i| i.to_s > i.from_s), "{run:?}");
-    let row =
-        StreamRow::of(&config(SocketAddr::from(([127, 0, 0, 1], 1)), Protocol::Tcp), None, vec![run], "x");
-    assert!(row.tcp_mbps > Some(10.0) && row.udp_mbps.is_none() && row.lost_percent.is_none());
+    let row = row_of(Protocol::Tcp, None, &run);
+    assert!(row.number("tcp_mbps") > Some(10.0), "{row:?}");
+    assert!(["udp_mbps", "lost_percent"].iter().all(|key| row.number(key).is_none()), "{row:?}");
     // Both ends are this process, and it works for nobody else than its tests.
     let cpu = row.cpu.unwrap();
-    assert!(row.cpu_ns_per_op > Some(1_000.0) && cpu.cores > 0.0 && cpu.client_ns.is_none(), "{row:?}");
-    assert!(text(&row).contains(" for each 128 KiB, "), "{}", text(&row));
-    assert_eq!((row.waits.as_deref(), row.cpu_unknown.as_deref()), (Some("both blocking"), None), "{row:?}");
-    let json = serde_json::to_string(&row).unwrap();
-    assert_eq!(serde_json::from_str::<StreamRow>(&json).unwrap(), row);
-    assert!(text(&row).starts_with("2 TCP streams to 127.0.0.1:1: "), "{}", text(&row));
+    let cost = row.number("cpu_ns_per_op");
+    assert!(cost > Some(1_000.0) && cpu.cores > 0.0 && cpu.client_ns.is_none(), "{row:?}");
+    let json = serde_json::to_value(&row).unwrap();
+    assert_eq!((&json["waits"], &json["cpu_unknown"]), (&"both blocking".into(), &json!(null)), "{json}");
+    assert_eq!(json["runs"][0]["intervals"].as_array().map(Vec::len), Some(run.intervals.len()));
+    let text = crate::render::table(&[row]);
+    for part in ["TCP Mbit/s", "128 KiB", "127.0.0.1:1", "both blocking"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]
 fn paced_datagrams_arrive_and_the_lost_are_counted() {
-    let at_rate = |rate, enough: fn(&StreamRun) -> bool| {
+    let at_rate = |rate, enough: fn(&Ran) -> bool| {
         beside(|at| {
             let paced = ClientConfig { rate: Some(rate), ..config(at, Protocol::Udp) };
             let run = until_seen(
@@ -98,23 +112,19 @@ fn paced_datagrams_arrive_and_the_lost_are_counted() {
             (run, warmup_of(&paced))
         })
     };
-    let enough = |run: &StreamRun| run.sent > Some(100) && run.received > Some(0);
+    let enough = |run: &Ran| run.datagrams.is_some_and(|[sent, received]| sent > 100 && received > 0);
     let (run, warmup) = at_rate(2000, enough);
-    let (sent, received) = (run.sent.unwrap(), run.received.unwrap());
+    let [sent, received] = run.datagrams.unwrap();
     assert!(enough(&run) && received <= sent + warmup, "{run:?}");
-    assert_eq!((run.lost, run.received_bytes), (Some(sent.saturating_sub(received)), received * 64));
+    assert_eq!((run.lost(), run.received_bytes), (Some(sent.saturating_sub(received)), received * 64));
     assert!(run.behind_percent.is_some());
     // A sender that cannot keep up says so.
-    let is_late = |run: &StreamRun| run.void.as_deref().is_some_and(|why| why.contains("late"));
+    let is_late = |run: &Ran| run.void.as_deref().is_some_and(|why| why.contains("late"));
     let (run, _) = at_rate(1_000_000_000, is_late);
     assert!(is_late(&run), "{run:?}");
-    let row = StreamRow::of(
-        &config(SocketAddr::from(([127, 0, 0, 1], 1)), Protocol::Udp),
-        Some(false),
-        vec![run],
-        "x",
-    );
-    assert!(row.void.is_some() && row.udp_pps > Some(0.0) && row.offloads == Some(false));
+    let row = row_of(Protocol::Udp, Some(false), &run);
+    assert!(row.void.is_some() && row.number("udp_pps") > Some(0.0), "{row:?}");
+    assert!(row.number("lost_percent").is_some() && row.param("offloads").as_deref() == Some("false"));
 }
 
 #[test]
@@ -124,23 +134,26 @@ fn several_clients_do_not_see_each_other() {
             let config = ClientConfig { rate: Some(rate), duration, ..config(at, Protocol::Udp) };
             let run = client::run(&config, &mut |_| {}).unwrap();
             // What the other one sent would be too much for the slow one.
-            assert!(run.received.unwrap() <= run.sent.unwrap() + warmup_of(&config), "{run:?}");
+            let [sent, received] = run.datagrams.unwrap();
+            assert!(received <= sent + warmup_of(&config), "{run:?}");
             run
         };
         std::thread::scope(|scope| {
             [500, 4000].map(|rate| scope.spawn(move || run(rate))).map(|thread| thread.join().unwrap())
         })
     };
-    let apart = |[slow, fast]: &[StreamRun; 2]| {
-        slow.received > Some(0)
-            && slow.sent.unwrap() * 2 < fast.sent.unwrap()
-            && slow.received < fast.received
+    let apart = |[slow, fast]: &[Ran; 2]| {
+        let ([slow_sent, slow], [fast_sent, fast]) = (slow.datagrams.unwrap(), fast.datagrams.unwrap());
+        slow > 0 && slow_sent * 2 < fast_sent && slow < fast
     };
     let runs = beside(|at| until_seen(SHORT, |duration| both(at, duration), apart));
     assert!(apart(&runs), "{runs:?}");
     // What the server's process used is for both of them: none is told a share that nobody knows.
-    let together = |run: &StreamRun| run.other_end.as_ref().unwrap().cpu_unknown.is_some();
-    assert!(runs.iter().any(|run| together(run) && run.cpu_ns_per_op.is_none()), "{runs:?}");
+    let together = |run: &Ran| {
+        let row = row_of(Protocol::Udp, None, run);
+        row.other_end.as_ref().unwrap().cpu_unknown.is_some() && row.number("cpu_ns_per_op").is_none()
+    };
+    assert!(runs.iter().any(together), "{runs:?}");
 }
 
 #[test]

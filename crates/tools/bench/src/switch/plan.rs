@@ -11,8 +11,9 @@ use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::published::plan::SEED_RUNS;
+use crate::row::Row;
 use crate::search::frames;
-use crate::search::messages::{SearchRow, TrialLine};
+use crate::search::messages::TrialLine;
 use barewire_base::Duration;
 use barewire_engine::IdleStrategy;
 use barewire_measure::pin_to_core;
@@ -348,7 +349,7 @@ impl Request {
         &self,
         asked: &frames::Request,
         tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
-    ) -> (Vec<SearchRow>, Option<BenchError>) {
+    ) -> (Vec<Row>, Option<BenchError>) {
         let mut rows = Vec::new();
         let failed = self.search_into(asked, &mut rows, tell).err();
         (rows, failed)
@@ -357,11 +358,11 @@ impl Request {
     fn search_into(
         &self,
         asked: &frames::Request,
-        rows: &mut Vec<SearchRow>,
+        rows: &mut Vec<Row>,
         tell: &mut (dyn FnMut(&str, &TrialLine) + Send),
     ) -> Result<(), BenchError> {
         self.check()?;
-        let mut add = |(more, failed): (Vec<SearchRow>, Option<BenchError>)| {
+        let mut add = |(more, failed): (Vec<Row>, Option<BenchError>)| {
             rows.extend(more);
             failed.map_or(Ok(()), Err)
         };

@@ -1,12 +1,14 @@
 //! `barewire bench stream`: what lies between two hosts, by streams over the kernel's sockets.
 
-use super::measured::{OutputArgs, Void, conclude, machine, seconds};
+use super::measured::{self, Ended, OutputArgs, seconds, tables_text};
 use crate::console::Console;
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
-use barewire_bench::stream::client::{self, ClientConfig};
-use barewire_bench::stream::{PORT, Protocol, StreamError, StreamRow, server, text};
+use barewire_bench::render::table;
+use barewire_bench::run::{Workload, interleave};
+use barewire_bench::stream::client::ClientConfig;
+use barewire_bench::stream::{Interval, PORT, Protocol, StreamError, Streams, server};
 use barewire_bench::{Results, TalkError};
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -116,35 +118,28 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     };
     config.check().map_err(of_stream)?;
     let mut results = Results::begin();
-    let (mut runs, mut failures) = (Vec::new(), Vec::new());
-    for _ in 0..args.runs {
-        let run = client::run(&config, &mut |interval| {
-            let datagrams =
-                interval.datagrams_per_s.map_or(String::new(), |pps| format!(", {pps} datagrams/s"));
-            console.tell(&format!(
-                "{:.1} to {:.1} s: {} Mbit/s{datagrams}",
-                interval.from_s, interval.to_s, interval.mbps
-            ));
-        });
-        match run {
-            Ok(run) => runs.push(run),
-            Err(error) => {
-                failures.push(of_stream(error));
-                break;
-            }
-        }
-    }
-    let offloads = args.offloads.map(|switched| switched == Switched::On);
-    let mut row = StreamRow::of(&config, offloads, runs, &results.fingerprint().run.command_line);
-    row.system.clone_from(&args.system);
-    let rows = if row.runs.is_empty() { Vec::new() } else { vec![row] };
-    results.add(&rows)?;
+    let tell = &mut |interval: &Interval| {
+        let datagrams = interval.datagrams_per_s.map_or(String::new(), |pps| format!(", {pps} datagrams/s"));
+        let Interval { from_s, to_s, mbps, .. } = interval;
+        console.tell(&format!("{from_s:.1} to {to_s:.1} s: {mbps} Mbit/s{datagrams}"));
+    };
+    let streams = Streams {
+        config,
+        system: args.system.clone(),
+        offloads: args.offloads.map(|switched| switched == Switched::On),
+        command: results.fingerprint().run.command_line.clone(),
+        tell,
+    };
     // What lies between the hosts is not known here.
-    args.output.end(&results, "stream", HardwareClass::Unknown, &[], console, || match rows.first() {
-        Some(row) => format!("{}\nMeasured on: {}", text(row), machine(results.fingerprint())),
-        None => String::new(),
-    })?;
-    Ok(conclude(Void::of(&rows), &failures, console))
+    let so_far = args.output.so_far("stream", &results, HardwareClass::Unknown);
+    let mut all: [Box<dyn Workload + '_>; 1] = [Box::new(streams)];
+    let (rows, failures) = interleave(&mut all, args.runs, &mut |_| {}, &mut |rows| so_far.keep(rows));
+    let failures: Vec<anyhow::Error> = failures.into_iter().map(measured::of_bench).collect();
+    results.add(&rows)?;
+    let text = || tables_text(&[table(&rows)], &results);
+    args.output.end(&results, "stream", HardwareClass::Unknown, &[], console, text)?;
+    so_far.end();
+    Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Serves until somebody interrupts.
@@ -155,7 +150,8 @@ fn serve(args: &Args, console: &Console) -> anyhow::Result<Code> {
     Ok(Code::Done)
 }
 
-fn of_stream(error: StreamError) -> anyhow::Error {
+/// What an error of streams means here.
+pub fn of_stream(error: StreamError) -> anyhow::Error {
     let code = match &error {
         StreamError::Plan(_) => Code::Usage,
         StreamError::Interrupted => Code::Interrupted,

@@ -493,6 +493,7 @@ pub fn of_bench(error: BenchError) -> anyhow::Error {
         BenchError::Plan(_) => Failure::new(Code::Usage, error.to_string()).into(),
         BenchError::Hosts(error) => error.into(),
         BenchError::Open(error) => error.into(),
+        BenchError::Stream(error) => super::bench_stream::of_stream(error),
         BenchError::NoServer { .. } => Failure::new(Code::Failed, error.to_string())
             .hint("on the other host: barewire rdma serve --accept --baseline kernel-tcp --address ADDRESS")
             .into(),

@@ -3,7 +3,6 @@
 use super::bench_feed;
 use super::measured::{self, Ended, Measured, SoFar};
 use barewire_bench::published::plan::Program;
-use barewire_bench::rdma::RcRow;
 use barewire_bench::row::Row;
 use barewire_bench::switch::{SwitchRow, Told};
 use barewire_bench::{Cell, MsgRow, Results, ResultsError, Ticker, feed, rdma, switch};
@@ -20,7 +19,7 @@ pub struct Programs {
     /// Market data.
     pub feeds: Vec<Row>,
     /// RDMA connections.
-    pub connections: Vec<RcRow>,
+    pub connections: Vec<Row>,
     /// Of which program, and why.
     pub failures: Vec<(Program, anyhow::Error)>,
 }

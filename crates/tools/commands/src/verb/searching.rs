@@ -5,7 +5,9 @@ use crate::console::Console;
 use crate::failure::{Code, Failure};
 use barewire_base::Duration;
 use barewire_bench::Results;
-use barewire_bench::search::messages::{SearchRow, TrialLine};
+use barewire_bench::render::table;
+use barewire_bench::row::Row;
+use barewire_bench::search::messages::TrialLine;
 use barewire_bench::search::{BadGoal, Goal, Kind, LOAD_MAX, Range, goals};
 use barewire_report::run::HardwareClass;
 
@@ -71,7 +73,7 @@ pub fn tell(console: &Console, system: &str, line: &TrialLine) {
 /// # Errors
 /// When something cannot be written.
 pub fn finish(
-    rows: &[SearchRow],
+    rows: &[Row],
     failures: &[anyhow::Error],
     leave: &MeasuredOutputArgs,
     mut results: Results,
@@ -79,7 +81,7 @@ pub fn finish(
     console: &Console,
 ) -> anyhow::Result<Code> {
     results.add(rows)?;
-    let text = || tables_text(&[SearchRow::table(rows)], &results);
+    let text = || tables_text(&[table(rows)], &results);
     leave.end(&results, verb, HardwareClass::OneMachine, &[], console, text)?;
     Ok(conclude(Void::of(rows), failures, console))
 }

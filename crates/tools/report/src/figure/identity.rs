@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// Keys of a row that say what was run, in the order in which people want to read them.
-const KEYS: [&str; 47] = [
+const KEYS: [&str; 52] = [
     "system",
     "engine",
     "mode",
@@ -21,6 +21,7 @@ const KEYS: [&str; 47] = [
     "points",
     "workload",
     "loop",
+    "search",
     "size",
     "bytes",
     "window",
@@ -35,11 +36,15 @@ const KEYS: [&str; 47] = [
     "live_qps",
     "own_cq",
     "operation",
+    "protocol",
+    "streams",
+    "offered_pps",
     "mtu",
     "clients",
     "servers",
     "nics",
     "peers",
+    "feed_channel",
     "instruments",
     "lines",
     "entries",
@@ -91,8 +96,9 @@ pub fn identity(record: &Record) -> Identity {
     let hidden = |field: &str| record.axes.contains_key(field) || (others && field == "own_cq");
     let said = record.row.get("params").and_then(Value::as_object);
     let more = said.into_iter().flat_map(|params| params.keys().map(String::as_str));
-    // A decoder is the system that its rows are of, and is said twice where they name both.
-    let more = more.filter(|key| !KEYS.contains(key) && *key != "decoder");
+    // A decoder is the system that its rows are of, and is said twice where they name both. Another seed, or the address
+    // of the server, is another run of the same.
+    let more = more.filter(|key| !KEYS.contains(key) && !["decoder", "seed", "server"].contains(key));
     for field in KEYS.into_iter().chain(more) {
         let text = match field {
             "system" => system(record),
@@ -178,10 +184,11 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("teardown", _) => "no teardown".to_owned(),
         ("own_cq", _) => "one completion queue for all".to_owned(),
         ("live_qps", n) => format!("{n} live queue pairs"),
+        ("streams", n) => format!("{n} stream{}", plural(n)),
         ("nics", n) => format!("{n} NIC{}", plural(n)),
         ("threads" | "hosts" | "clients" | "servers", "1") => format!("1 {}", field.trim_end_matches('s')),
         ("size" | "bytes", bytes) => format!("{bytes} B"),
-        ("offered_per_s", rate) => {
+        ("offered_per_s" | "offered_pps", rate) => {
             let told = rate.parse().map_or_else(|_| rate.to_owned(), |r| quantity(r, Unit::PerSecond));
             format!("offered {told}/s")
         }
@@ -195,11 +202,11 @@ fn detail(field: &str, text: &str) -> Option<String> {
         ("gro", _) => "hosts poll".to_owned(),
         ("verified" | "simulated" | "gso", _) => field.to_owned(),
         (
-            "idle_state" | "waits" | "points" | "program" | "what" | "workload" | "message" | "arrivals"
-            | "pattern",
+            "idle_state" | "waits" | "points" | "protocol" | "program" | "what" | "workload" | "message"
+            | "arrivals" | "pattern",
             word,
         ) => word.to_owned(),
-        ("window" | "peers" | "lab", n) => format!("{field} {n}"),
+        ("window" | "peers" | "lab" | "feed_channel", n) => format!("{field} {n}"),
         ("lines", lines) => format!("lines {lines}"),
         (many, n) => format!("{n} {many}"),
     })

@@ -145,7 +145,9 @@ pub fn handicap(ours: &Fields, theirs: &Fields) -> String {
     let system = text(theirs, "system").unwrap_or_default();
     let at_once = ["window", "burst"].iter().find_map(|key| theirs.get(*key)?.as_f64()).unwrap_or(1.0);
     let mut said = String::new();
-    if at_once > 1.0 && CALLS_EACH.contains(&system) {
+    // A connection is no message: as many calls open it, however many are in flight.
+    let connects = theirs.contains_key("connections_per_s");
+    if at_once > 1.0 && CALLS_EACH.contains(&system) && !connects {
         said += " (a call for each message)";
     } else if at_once > 1.0 && system == "kernel-unix" {
         said += " (a call for each frame)";
@@ -235,6 +237,9 @@ mod tests {
         assert_eq!(of(tcp(1), json!({})), "");
         assert_eq!(of(tcp(32), json!({})), " (a call for each message)");
         assert_eq!(of(json!({"system": "kernel-tcp-batch", "over": "veth", "window": 32}), json!({})), "");
+        let connects =
+            json!({"system": "kernel-tcp", "over": "veth", "window": 32, "connections_per_s": 5.0});
+        assert_eq!(of(connects, json!({})), "");
         let frames = json!({"system": "kernel-unix", "over": "socketpair", "burst": 32});
         assert_eq!(of(frames.clone(), json!({"over": "unix"})), " (a call for each frame)");
         let both = of(frames, json!({"over": "mem"}));

@@ -119,7 +119,7 @@ fn all_count_from_the_same_time_on_to_the_same_time() {
     assert_eq!(sum(&[(7, 9)]).void(), None, "one client is always with itself");
     assert_eq!(sum(&[]).void(), None);
     // A row of another host is added to this one where both were measured at the same time.
-    let told = super::super::RcRun::of(&sum(&[(0, 1000), (60, 1000)])).measured.unwrap();
+    let told = sum(&[(0, 1000), (60, 1000)]).measured().when.unwrap();
     assert_eq!(told.end_unix_ns - told.begin_unix_ns, 940);
 }
 

@@ -6,21 +6,19 @@ use super::client::Client;
 use super::idle::Idle;
 use super::live::{self, Done, FailOnDrop, LiveResult, LiveRun, Over, Shared};
 use super::plan::Baseline;
-use super::row::{RcRow, RcRun, STEPS, Span, Steps, little, void};
+use super::row::{self, MEASURES};
 use super::server::Server;
-use super::sockets::Sockets;
 use super::tcp;
 use super::wires::Shape;
-use crate::cpu::{CpuMeter, End, per_op};
+use crate::cpu::{CpuMeter, End};
 use crate::error::{BenchError, go_on};
-use crate::histograms::Histograms;
-use crate::rounds::{median, once_each};
+use crate::row::{Row, Subject};
 use crate::talk::At;
-use crate::talk::client::{Asked, OtherEnd, Peer};
+use crate::talk::client::{Asked, Peer};
 use crate::talk::server::{Desk, Door, beside};
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
-use barewire_measure::{Histogram, allowed_cores, stamp};
+use barewire_measure::{allowed_cores, stamp};
 use barewire_rdma_tools::service_id;
 use barewire_verbs::{Device, DeviceConfig};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -326,105 +324,46 @@ fn following(address: IpAddr, n: u32) -> IpAddr {
     }
 }
 
-/// What came of it.
-pub struct Connected {
-    /// All runs together.
-    pub row: RcRow,
-    /// Time to connect, over all runs.
-    pub latency: Histogram,
-}
-
 /// Connects. `report` gets a line a second.
 ///
 /// # Errors
 /// [`BenchError`]: what did not open, a server that does not answer.
-pub fn connect(
-    config: &ConnectConfig,
-    report: &mut (dyn FnMut(String) + Send),
-) -> Result<Connected, BenchError> {
+pub fn connect(config: &ConnectConfig, report: &mut (dyn FnMut(String) + Send)) -> Result<Row, BenchError> {
     config.check()?;
     if config.baseline.is_some() {
         kernel::probe(config)?;
     }
-    let mut sum = LiveResult::default();
-    let (mut runs, mut reasons) = (Vec::new(), Vec::new());
-    let mut histograms = Histograms::default();
-    let mut asked = config.asked();
-    let (mut used, mut others) = (Vec::new(), Vec::new());
+    let (mut asked, mut runs) = (config.asked(), Vec::new());
     for number in 0..config.runs {
         go_on()?;
         let result = one_run(config, number == 0, &mut asked, report)?;
         asked.remember(result.other_end.as_ref());
-        used.push(result.cpu);
-        others.push(result.other_end.clone());
-        runs.push(RcRun::of(&result));
-        reasons.extend(result.contention.iter().flat_map(|c| c.reasons.clone()));
-        histograms.push("latency", &result.latency);
-        for (name, spans) in STEPS.iter().zip(result.steps.iter().flatten()) {
-            histograms.push(name, spans);
-        }
-        sum.add(result);
+        // Both ends' frames are what the table means; ours alone would mislead.
+        runs.push(LiveResult { frames_per_connection: None, ..result }.measured());
     }
-    let rate = median(runs.iter().map(|run| run.connections_per_s)).unwrap_or_default();
-    let mut notes = vec!["the server is on another host".to_owned()];
-    let cores = allowed_cores().map_or(1, |cores| cores.len());
-    if config.threads as usize > cores {
-        notes.push(format!("{} threads on {cores} cores", config.threads));
-    }
-    if sum.failed > 0 {
-        notes.push(format!("{} connections failed", sum.failed));
-    }
-    let in_flight = config.threads * config.window;
-    let (little, off) = little(rate, &sum.latency, in_flight, config.teardown);
-    notes.extend(off);
-    if config.baseline.is_some() {
-        notes.push(Sockets::how(config.window).to_owned());
-    }
-    let no_baseline = config.baseline.and_then(|_| tcp::stood_still(sum.stalled_s, in_flight, &runs));
-    notes.extend(no_baseline.clone());
-    let (latency_ns, together) = Span::of_runs(runs.iter().map(|run| run.latency_ns), &sum.latency);
-    notes.extend(together);
     let (system, mode, over) = config.names();
-    let (cpu_ns_per_op, cpu) = per_op(used.iter().map(Option::as_ref));
-    let (waits, cpu_unknown) = OtherEnd::keys(OtherEnd::of_runs(others.iter().map(Option::as_ref)));
-    let row = RcRow {
+    let shape = Shape { hosts: config.hosts, threads: config.threads, nics: config.nics() };
+    let own_cq = config.baseline.is_none().then_some(config.own_cq);
+    let subject = Subject {
+        bench: "rc",
         system: system.to_owned(),
-        mode: mode.to_owned(),
-        over: over.to_owned(),
-        threads: config.threads,
-        hosts: config.hosts,
-        nics: config.nics(),
-        window: config.window,
-        teardown: config.teardown,
-        live_qps: 0,
-        own_cq: config.baseline.is_none() && config.own_cq,
+        mode: Some(mode.to_owned()),
+        over: Some(over.to_owned()),
+        params: row::params(shape, config.window, config.teardown, 0, own_cq),
         // The other host's cores are as its user left them.
         idle_state: None,
-        connections_per_s: rate.round(),
-        latency_ns,
-        little,
-        steps_ns: sum.steps.as_ref().map(Steps::of),
-        // Both ends' frames are what the table means; ours alone would mislead.
-        frames_per_connection: None,
-        port_frames_per_s: None,
-        bytes_per_live_qp: None,
-        opened: sum.connections,
-        failed: sum.failed,
-        contended: runs.iter().any(|run| run.contended),
-        no_baseline,
-        void: void(sum.connections, sum.failed, &runs),
-        broken_off: None,
-        runs,
-        contention: once_each(&reasons),
-        cpu_ns_per_op,
-        cpu,
-        waits,
-        cpu_unknown,
-        notes,
         command: config.command.clone(),
-        histograms,
+        ..Subject::default()
     };
-    Ok(Connected { row, latency: sum.latency })
+    let mut row = Row::of(subject, MEASURES, &runs);
+    row.notes.insert(0, "the server is on another host".to_owned());
+    let cores = allowed_cores().map_or(1, |cores| cores.len());
+    if config.threads as usize > cores {
+        row.notes.push(format!("{} threads on {cores} cores", config.threads));
+    }
+    let kernel = config.baseline.map(|_| config.window);
+    row::judge(&mut row, config.threads * config.window, config.teardown, kernel);
+    Ok(row)
 }
 
 fn one_run(
@@ -608,7 +547,7 @@ mod tests {
             ServeConfig { devices: vec![listening], service_port: 0, own_cq: true, baseline, control };
         let stop = AtomicBool::new(false);
         let (tell, told) = std::sync::mpsc::channel();
-        let (served, connected) = std::thread::scope(|scope| {
+        let (served, row) = std::thread::scope(|scope| {
             let server =
                 scope.spawn(|| serve(&serving, &mut |ports, _| tell.send(ports.to_vec()).unwrap(), &stop));
             let ports = told.recv().unwrap();
@@ -619,16 +558,20 @@ mod tests {
             let connected = until_seen(
                 config.duration,
                 |duration| connect(&ConnectConfig { duration, service_port, ..config.clone() }, &mut |_| {}),
-                |connected| connected.as_ref().map_or(true, |c| c.row.opened > 0),
+                |row| row.as_ref().map_or(true, |row| row.number("opened") > Some(0.0)),
             );
             stop.store(true, Ordering::Relaxed);
             (server.join().unwrap().unwrap(), connected.unwrap())
         });
-        let Connected { row, latency } = connected;
-        assert_eq!((row.system.as_str(), row.over.as_str(), row.own_cq), ("kernel-tcp", "network", false));
-        assert_eq!((row.failed, row.runs.len(), row.frames_per_connection), (0, 2, None));
-        assert!(row.opened > 0 && served.established >= row.opened, "{row:?} {served:?}");
-        assert_eq!((latency.samples(), served.tx_frames), (row.opened, None));
+        let who = (row.subject.system.as_str(), row.subject.over.as_deref(), row.param("own_cq"));
+        assert_eq!(who, ("kernel-tcp", Some("network"), Some("false".to_owned())));
+        let opened = row.number("opened").unwrap() as u64;
+        assert_eq!(
+            (row.number("failed"), row.runs.len(), row.number("frames_per_connection")),
+            (Some(0.0), 2, None)
+        );
+        assert!(opened > 0 && served.established >= opened, "{row:?} {served:?}");
+        assert_eq!((row.samples(), served.tx_frames), (Some(opened), None));
     }
 
     /// Two threads here, a server with two NICs there, between them memory links.
@@ -666,13 +609,15 @@ mod tests {
             });
             (served.unwrap(), connected.unwrap())
         };
-        let went_well = |row: &RcRow| row.void.is_none() && row.failed == 0;
-        let (served, Connected { row, latency }) =
-            until_seen(config().duration, meet, |(_, connected)| went_well(&connected.row));
-        assert_eq!((row.void.as_deref(), row.failed, row.hosts, row.threads, row.nics), (None, 0, 2, 2, 2));
-        assert!(row.opened > 0 && served.established >= row.opened, "{row:?} {served:?}");
-        assert_eq!(latency.samples(), row.latency_ns.samples);
-        assert!(row.connections_per_s > 0.0, "{row:?}");
+        let went_well = |row: &Row| row.void.is_none() && row.number("failed") == Some(0.0);
+        let (served, row) = until_seen(config().duration, meet, |(_, row)| went_well(row));
+        assert!(went_well(&row), "{row:?}");
+        let shape = ["hosts", "threads", "nics"].map(|key| row.param(key).unwrap());
+        assert_eq!(shape, ["2", "2", "2"]);
+        let opened = row.number("opened").unwrap() as u64;
+        assert!(opened > 0 && served.established >= opened, "{row:?} {served:?}");
+        assert!(row.samples() > Some(0), "{row:?}");
+        assert!(row.number("connections_per_s") > Some(0.0), "{row:?}");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::verb::measured::{Void, machine, warn_of_debug_build};
 use crate::verb::metrics::Endpoint;
 use anyhow::Context as _;
 use barewire_base::Duration;
-use barewire_bench::feed::receive::{self, Reception, Timed, text};
+use barewire_bench::feed::receive::{self, Reception, Timed};
+use barewire_bench::render::table;
 use barewire_bench::{Results, interrupted};
 use barewire_engine::{EngineConfig, EngineError, StopFlag, now};
 use barewire_feed::Listener;
@@ -152,15 +153,14 @@ fn measure(args: &Args, plan: Plan, console: &Console) -> anyhow::Result<Code> {
             })
         })?;
     let timed = handler.channels();
-    let rows = reception.end(timed, &ids, &engine, args.histograms, &results.fingerprint().run.command_line);
+    let rows = reception.end(timed, &ids, &engine, &results.fingerprint().run.command_line);
     let void = Void::of(&rows);
     results.add(&rows)?;
     if args.json {
-        // The histograms that were asked for stand in the rows; what lies between the hosts is not known here.
-        console::print(&results.document(HardwareClass::Unknown, false, &[])?)?;
+        // What lies between the hosts is not known here.
+        console::print(&results.document(HardwareClass::Unknown, args.histograms, &[])?)?;
     } else {
-        let lines: Vec<String> = rows.iter().map(text).collect();
-        console::print(&format!("{}\nMeasured on: {}", lines.join("\n"), machine(results.fingerprint())))?;
+        console::print(&format!("{}\nMeasured on: {}", table(&rows), machine(results.fingerprint())))?;
     }
     if let Some(path) = &args.truth {
         let cores: Vec<_> = ids.iter().copied().zip(timed.iter().map(|t| t.channel().core())).collect();

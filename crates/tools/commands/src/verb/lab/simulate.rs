@@ -6,7 +6,7 @@ use crate::failure::{self, Code, Failure};
 use crate::signals;
 use crate::verb::measured::{self, OutputArgs, Void};
 use barewire_base::Duration;
-use barewire_bench::{Results, SimulatedRow};
+use barewire_bench::{Results, simulated};
 use barewire_lab::{Pattern, Work, Workload, simulate_with};
 use barewire_report::run::HardwareClass;
 use barewire_text::by_name;
@@ -84,7 +84,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     // No control rows: what this machine adds is in no figure of a model.
     let mut results = Results::begin();
     let done = simulate_with(&topology, &workload, &mut going(console)).map_err(failure::lab)?;
-    let row = SimulatedRow::new(&done, &results.fingerprint().run.command_line);
+    let row = simulated::row(&done, &results.fingerprint().run.command_line);
     results.add(std::slice::from_ref(&row))?;
     args.output.end(&results, "simulate", HardwareClass::Simulated, &[], console, || done.to_text())?;
     Ok(measured::conclude(Void::of(&[row]), &[], console))

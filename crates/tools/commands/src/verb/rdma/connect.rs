@@ -6,8 +6,8 @@ use crate::failure::{Code, Failure};
 use crate::signals;
 use crate::verb::measured::{self, Ended, machine, seconds, warn_of_debug_build};
 use barewire_base::Duration;
-use barewire_bench::rdma::remote::{self, Connected};
-use barewire_bench::rdma::render::text_table;
+use barewire_bench::rdma::remote;
+use barewire_bench::render::table;
 use barewire_bench::{ControlAt, Results};
 use barewire_engine::StopFlag;
 use barewire_rdma_tools::connect::{self, ConnectConfig};
@@ -185,14 +185,14 @@ fn measure(args: &Args, console: &Console) -> anyhow::Result<Code> {
     signals::catch()?;
     let measured = remote::connect(&config, &mut |line| console.tell(&line));
     let (rows, failures) = match measured {
-        Ok(Connected { row, .. }) => (vec![row], Vec::new()),
+        Ok(row) => (vec![row], Vec::new()),
         Err(error) => (Vec::new(), vec![measured::of_bench(error)]),
     };
     results.add(&rows)?;
     if args.json {
         print(&results.document(HardwareClass::Unknown, args.histograms, &[])?)?;
     } else if !rows.is_empty() {
-        print(&format!("{}\nMeasured on: {}", text_table(&rows), machine(results.fingerprint())))?;
+        print(&format!("{}\nMeasured on: {}", table(&rows), machine(results.fingerprint())))?;
     }
     Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
