@@ -57,7 +57,7 @@ impl Standing {
         let Interval { ratio, low, high } = self.gain;
         // Close to the floor three digits would show 1.02 of what is more, and of what is not.
         let is_near =
-            matches!(self.verdict, Verdict::Faster | Verdict::Slower) && (0.9..1.1).contains(&ratio);
+            matches!(self.verdict, Verdict::Faster | Verdict::Slower) && (0.97..1.03).contains(&ratio);
         let r = |value: f64| if is_near { format!("{value:.3}") } else { quantity(value, Unit::Ratio) };
         match self.verdict {
             Verdict::Faster => format!("{} ({} to {}) times faster than {name}", r(ratio), r(low), r(high)),
