@@ -62,27 +62,41 @@ fn cpp(dir: &Path, source: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// A command of the Go module, and its own tests' `vet`. The toolchain that is there, and nothing from the network.
+/// Go's own program, over the library in `dir`. The toolchain that is there, and nothing from the network.
+fn go_tool(dir: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(root().join("go"))
+        .env("CGO_ENABLED", "1")
+        .env("CGO_CFLAGS", format!("-I{}", bindings().display()))
+        .env("CGO_LDFLAGS", format!("-L{}", dir.display()))
+        .env("LD_LIBRARY_PATH", dir)
+        .env("GOTOOLCHAIN", "local")
+        .env("GOFLAGS", "-mod=mod")
+        .env("GOPROXY", "off");
+    go
+}
+
+/// A command of the Go module, after `vet`.
 fn go(dir: &Path, package: &str) -> Option<PathBuf> {
     if !toolchain("Go", &[&["go", "version"]]) {
         return None;
     }
     let program = dir.join(format!("{}-go", package.rsplit('/').next().unwrap()));
     for task in [&["vet"][..], &["build", "-o", program.to_str().unwrap()]] {
-        built(
-            Command::new("go")
-                .args(task)
-                .arg(package)
-                .current_dir(root().join("go"))
-                .env("CGO_ENABLED", "1")
-                .env("CGO_CFLAGS", format!("-I{}", bindings().display()))
-                .env("CGO_LDFLAGS", format!("-L{}", dir.display()))
-                .env("GOTOOLCHAIN", "local")
-                .env("GOFLAGS", "-mod=mod")
-                .env("GOPROXY", "off"),
-        );
+        built(go_tool(dir).args(task).arg(package));
     }
     Some(program)
+}
+
+/// The module's own tests, of clients with engines in their process.
+#[test]
+fn go_alone() {
+    let _turn = turn();
+    let go = |r: &&Runner| r.language == "go";
+    let Some(runner) = runners().iter().find(go) else { return };
+    let dir = runner.program.parent().unwrap();
+    built(go_tool(dir).args(["vet", "./..."]));
+    built(go_tool(dir).args(["test", "-count=1", "-timeout=5m", "."]));
 }
 
 fn script(dir: &Path, name: &str, command: &str) -> PathBuf {
