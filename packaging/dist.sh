@@ -236,7 +236,10 @@ if part nuget && have "C#" mcs; then
     mkdir -p "$nuget/lib/netstandard2.0" "$nuget/runtimes/linux-x64/native"
     # What -deterministic does not cover: the documentation, which has no times.
     mcs -deterministic -warn:4 -warnaserror -unsafe -optimize -target:library -r:System.Core.dll -doc:"$nuget/lib/netstandard2.0/Barewire.xml" \
-        -out:"$nuget/lib/netstandard2.0/Barewire.dll" bindings/csharp/Barewire.cs
+        -out:"$nuget/lib/netstandard2.0/Barewire.dll" bindings/csharp/{Barewire,Spans}.cs
+    # For .NET, whose compiler finds spans in it.
+    mkdir -p "$nuget/src"
+    cp bindings/csharp/{Barewire,Spans}.cs "$nuget/src/"
     cp "$work/tar/$base/lib/libbarewire.so" "$nuget/runtimes/linux-x64/native/"
     sed "s/@VERSION@/$version/" bindings/csharp/barewire.nuspec.in > "$nuget/barewire.nuspec"
     cp bindings/csharp/README.md "$nuget/"

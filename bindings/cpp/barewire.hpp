@@ -240,18 +240,26 @@ class Client {
     std::memcpy(found.key.data(), raw.key, found.key.size());
     return std::optional<Identity>(std::move(found));
   }
-  Status close(Flow flow) { return status(unbusy([&] { return bw_close(raw_, flow); })); }
-  Status reset(Flow flow) { return status(unbusy([&] { return bw_reset(raw_, flow); })); }
+  Status close(Flow flow) {
+    return status(unbusy([&] { return bw_close(raw_, flow); }));
+  }
+  Status reset(Flow flow) {
+    return status(unbusy([&] { return bw_reset(raw_, flow); }));
+  }
 
   /// Queues a message. BW_ERR_AGAIN: full for now, BW_EVENT_WRITABLE follows.
-  Status try_send(Flow flow, View data) { return status(unbusy([&] { return bw_send(raw_, flow, data.data(), data.size()); })); }
+  Status try_send(Flow flow, View data) {
+    return status(unbusy([&] { return bw_send(raw_, flow, data.data(), data.size()); }));
+  }
   /// Queues a message; while it is full, waits. Events that come meanwhile are kept for `next`.
   Status send(Flow flow, View data, Milliseconds timeout = forever) {
     return patiently(flow, timeout, [&] { return bw_send(raw_, flow, data.data(), data.size()); });
   }
 
   /// Turns requests on, before the first of any of the calls that follow.
-  Status requests(std::uint32_t unanswered_max = 1024) { return status(unbusy([&] { return bw_requests(raw_, unanswered_max); })); }
+  Status requests(std::uint32_t unanswered_max = 1024) {
+    return status(unbusy([&] { return bw_requests(raw_, unanswered_max); }));
+  }
   /// Asks; its answer is an event with this number as its token. A time-out of 0: for ever.
   Result<std::uint64_t> request(Flow flow, View data, std::chrono::microseconds timeout) {
     std::uint64_t id = 0;
@@ -302,7 +310,9 @@ class Client {
     }
   }
   /// Ends a wait of another thread in `next`: it gets BW_EVENT_WOKEN.
-  Status wake() { return status(unbusy([&] { return bw_wake(raw_); })); }
+  Status wake() {
+    return status(unbusy([&] { return bw_wake(raw_); }));
+  }
   /// For what this header lacks.
   bw_client *raw() const noexcept { return raw_; }
 
@@ -324,7 +334,8 @@ class Client {
     out.local = raw.local;
     out.remote = raw.remote;
     if (raw.kind == BW_EVENT_MESSAGE) out.message = Message(raw_, raw.message, 0);
-    if (raw.kind >= BW_EVENT_REQUEST && raw.kind <= BW_EVENT_FAILURE) out.message = Message(raw_, raw.message, BW_REQUEST_HEAD);
+    if (raw.kind >= BW_EVENT_REQUEST && raw.kind <= BW_EVENT_FAILURE)
+      out.message = Message(raw_, raw.message, BW_REQUEST_HEAD);
     return out;
   }
   /// A thread that takes events for the program.

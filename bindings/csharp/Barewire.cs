@@ -151,18 +151,21 @@ namespace Barewire
     }
 
     /// <summary>Something that happened.</summary>
-    public sealed class Event
+    public sealed partial class Event
     {
-        internal Event(EventKind kind, ulong flow, uint reason, ulong number, byte[] data)
+        internal Event(EventKind kind, ulong flow, uint reason, ulong number)
         {
             Kind = kind;
             Flow = flow;
             Number = number;
-            Data = data;
             if (kind == EventKind.Closed) Reason = (CloseReason)reason;
             // Ticks are 100 ns.
             if (kind == EventKind.Request) Left = reason == 0 ? Timeout.InfiniteTimeSpan : TimeSpan.FromTicks(reason * 10L);
         }
+
+        byte[] data;
+        /// <summary>Makes an array of a body that is in somebody's memory (Spans.cs).</summary>
+        partial void Own();
 
         /// <summary>What.</summary>
         public EventKind Kind { get; }
@@ -173,7 +176,7 @@ namespace Barewire
         /// <summary>Of Request and Cancelled: the request's number.</summary>
         public ulong Number { get; }
         /// <summary>Of Message and Request: the body.</summary>
-        public byte[] Data { get; }
+        public byte[] Data { get { Own(); return data; } internal set { data = value; } }
         /// <summary>Of Request: until the caller's deadline when it asked.</summary>
         public TimeSpan Left { get; }
     }
@@ -184,7 +187,7 @@ namespace Barewire
     /// client's own, whose continuations run elsewhere; it takes events while one is not complete, and while nobody else does.
     /// What nobody has read yet stays in shared memory and holds its sender up.
     /// </remarks>
-    public sealed class Client : IDisposable
+    public sealed partial class Client : IDisposable
     {
         const uint CallsMax = 4096;
         /// <summary>Nobody has taken events for so long: the client's own thread does.</summary>
@@ -409,22 +412,28 @@ namespace Barewire
             return asked.GetOrAdd(id, n => new TaskCompletionSource<byte[]>(TaskCreationOptions.RunContinuationsAsynchronously));
         }
 
+        static int HeadOf(ref Native.Event e) { return e.Kind == 4 ? 0 : Native.Head; }
+        static bool HasBody(ref Native.Event e) { return e.Kind == 4 || e.Kind == 12; }
+        static long BodyOf(ref Native.Event e) { return Math.Max(0, (long)e.Message.Len - HeadOf(ref e)); }
+
         unsafe byte[] Take(ref Native.Event e)
         {
+            var bytes = new byte[BodyOf(ref e)];
+            fixed (byte* to = bytes) Take(ref e, to, bytes.Length);
+            return bytes;
+        }
+
+        /// <summary>Copies the body, and gives its memory back.</summary>
+        unsafe void Take(ref Native.Event e, byte* to, int len)
+        {
             Native.Message message = e.Message;
-            int head = e.Kind == 4 ? 0 : Native.Head;
-            var bytes = new byte[Math.Max(0, (long)message.Len - head)];
+            var head = (UIntPtr)HeadOf(ref e);
             int read;
-            fixed (byte* to = bytes)
-            {
-                while ((read = Native.bw_message_read_at(raw, ref message, (UIntPtr)head, to, (UIntPtr)bytes.Length)) == Native.Busy)
-                    Thread.Yield();
-            }
+            while ((read = Native.bw_message_read_at(raw, ref message, head, to, (UIntPtr)len)) == Native.Busy) Thread.Yield();
             BarewireException why = read < 0 ? BarewireException.Last(read) : null;
             while (Native.bw_message_release(raw, ref message) == Native.Busy) Thread.Yield();
             Native.bw_flush(raw);
             if (why != null) throw why;
-            return bytes;
         }
 
         /// <summary>Another thread may be inside for a moment.</summary>
@@ -563,10 +572,16 @@ namespace Barewire
         /// <param name="cancel">Gives it up.</param>
         public unsafe Task<byte[]> CallAsync(ulong flow, byte[] data, TimeSpan? timeout, CancellationToken cancel = default(CancellationToken))
         {
-            // Ticks are 100 ns.
-            ulong us = timeout == null ? 0 : (ulong)Math.Max(1, timeout.Value.Ticks / 10);
-            ulong id = 0;
+            ulong us = Microseconds(timeout), id = 0;
             Patiently(() => Pinned(new ArraySegment<byte>(data), (p, n) => Native.bw_request(raw, flow, p, n, us, out id)), cancel);
+            return Asked(id, cancel);
+        }
+
+        // Ticks are 100 ns.
+        static ulong Microseconds(TimeSpan? timeout) { return timeout == null ? 0 : (ulong)Math.Max(1, timeout.Value.Ticks / 10); }
+
+        Task<byte[]> Asked(ulong id, CancellationToken cancel)
+        {
             var call = Answered(id);
             Summon();
             if (ended != null) call.TrySetException(ended);
@@ -609,8 +624,16 @@ namespace Barewire
         /// <summary>Waits for an event; null when the time was over. Without a time-out: for ever.</summary>
         public Event Next(TimeSpan? timeout = null, CancellationToken cancel = default(CancellationToken))
         {
-            var clock = timeout == null ? null : System.Diagnostics.Stopwatch.StartNew();
             Native.Event e;
+            if (!Taken(timeout, cancel, out e)) return null;
+            return new Event((EventKind)e.Kind, e.Flow, e.Reason, e.Token) { Data = HasBody(ref e) ? Take(ref e) : Nothing };
+        }
+
+        /// <summary>Waits for an event, whose message is not read yet. False: the time was over.</summary>
+        bool Taken(TimeSpan? timeout, CancellationToken cancel, out Native.Event e)
+        {
+            e = default(Native.Event);
+            var clock = timeout == null ? null : System.Diagnostics.Stopwatch.StartNew();
             using (cancel.Register(Pulse))
             lock (gate)
             {
@@ -619,7 +642,7 @@ namespace Barewire
                     if (ended != null) throw ended;
                     cancel.ThrowIfCancellationRequested();
                     double left = timeout == null ? -1 : Math.Ceiling((timeout.Value - clock.Elapsed).TotalMilliseconds);
-                    if (timeout != null && left <= 0) return null;
+                    if (timeout != null && left <= 0) return false;
                     int ms = left > int.MaxValue ? int.MaxValue : (int)left;
                     if (leader == null && !stopping && !IsNeeded) Lead(ms);
                     else
@@ -630,9 +653,8 @@ namespace Barewire
                     }
                 }
                 e = queue.Dequeue();
+                return true;
             }
-            byte[] data = e.Kind == 4 || e.Kind == 12 ? Take(ref e) : Nothing;
-            return new Event((EventKind)e.Kind, e.Flow, e.Reason, e.Token, data);
         }
 
         /// <summary>Takes an event, or waits for one for a while. With the lock, which it lets go for that.</summary>

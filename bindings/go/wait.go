@@ -33,7 +33,7 @@ const never = math.MaxInt64
 // has the role: what comes late for who has given up is undone, and the end of the daemon is seen.
 type leadership struct {
 	role        chan struct{} // full: somebody has it
-	bell        *os.File      // the event's descriptor, in Go's poller
+	bell        *os.File      // what Go's poller watches: an epoll of the event's descriptor
 	bellConn    syscall.RawConn
 	sleep       func(uintptr) bool
 	taken       C.bw_event // the leader's, as are the next two
@@ -51,6 +51,7 @@ type leadership struct {
 	ticking     atomic.Bool
 	seen        uint64 // the keeper's: leads at its last look
 	spinFor     atomic.Int64
+	holding
 }
 
 func (c *Client) prepare() error {
@@ -58,16 +59,9 @@ func (c *Client) prepare() error {
 	if err != nil {
 		return err
 	}
-	// The poller's own descriptor of it: the library closes that one with the client.
-	own, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-	if errno != 0 {
-		return fmt.Errorf("barewire: %w", errno)
-	}
-	if err := syscall.SetNonblock(int(own), true); err != nil {
-		_ = syscall.Close(int(own))
+	if c.bell, err = c.listenTo(fd); err != nil {
 		return fmt.Errorf("barewire: %w", err)
 	}
-	c.bell = os.NewFile(own, "barewire")
 	if c.bellConn, err = c.bell.SyscallConn(); err == nil {
 		err = c.bell.SetReadDeadline(time.Time{})
 	}
@@ -75,6 +69,7 @@ func (c *Client) prepare() error {
 		_ = c.bell.Close()
 		return fmt.Errorf("barewire: %w", err)
 	}
+	c.Hold(holdAtFirst)
 	c.role = make(chan struct{}, 1)
 	c.sleep = c.doze
 	c.ticking.Store(true)
@@ -132,7 +127,7 @@ func wait[T any](ctx context.Context, c *Client, to chan T) (got T, err error) {
 
 // lead takes events until the caller has what it waits for, or need not wait any more, and gives the role up.
 func (c *Client) lead(ctx context.Context, over func() bool) {
-	c.takeUntil(ctx, time.Duration(c.spinFor.Load()), over)
+	c.takeUntil(ctx, time.Duration(c.spinFor.Load()), time.Duration(c.holdFor.Load()), over)
 	c.leads.Add(1)
 	<-c.role
 	if !c.ticking.Load() && !c.ticking.Swap(true) {
@@ -153,7 +148,7 @@ func (c *Client) keep() {
 	select {
 	case c.role <- struct{}{}:
 		c.keeping.Store(true)
-		c.takeUntil(context.Background(), 0, func() bool { return c.waiters.Load() > 0 })
+		c.takeUntil(context.Background(), 0, 0, func() bool { return c.waiters.Load() > 0 })
 		c.keeping.Store(false)
 		<-c.role
 		c.keeper.Reset(keepAfter)
@@ -167,9 +162,9 @@ func (c *Client) keep() {
 }
 
 // takeUntil takes events, with the role, until there is no need to.
-func (c *Client) takeUntil(ctx context.Context, spinFor time.Duration, over func() bool) {
+func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, over func() bool) {
 	isHooked, barren := ctx.Done() == nil, 0
-	var spinning time.Time
+	var began time.Time // of this wait: the first look in vain
 	for {
 		// Whatever somebody woke it for is looked at below.
 		c.woken.Store(false)
@@ -178,7 +173,8 @@ func (c *Client) takeUntil(ctx context.Context, spinFor time.Duration, over func
 		}
 		got := c.unbusy(func() C.int { return C.bw_next_event(c.raw, &c.taken) })
 		if got == 1 {
-			barren, spinning = 0, time.Time{}
+			c.came(began, spinFor, holdFor)
+			barren, began = 0, time.Time{}
 			if !c.answer(&c.taken) {
 				c.mu.Lock()
 				c.queue = append(c.queue, c.taken)
@@ -197,18 +193,21 @@ func (c *Client) takeUntil(ctx context.Context, spinFor time.Duration, over func
 		if over() || ctx.Err() != nil {
 			return
 		}
-		if spinFor > 0 {
+		if spinFor > 0 || holdFor > 0 {
 			now := time.Now()
-			if spinning.IsZero() {
-				spinning = now
+			if began.IsZero() {
+				began = now
 			}
-			if now.Sub(spinning) < spinFor {
+			waited := now.Sub(began)
+			if waited < spinFor {
 				runtime.Gosched()
 				C.sched_yield()
 				continue
 			}
+			if left := spinFor + holdFor - waited; left > 0 && c.hold(left) {
+				continue
+			}
 		}
-		spinning = time.Time{}
 		if !isHooked {
 			isHooked = true
 			unhook := context.AfterFunc(ctx, c.wake)
@@ -226,6 +225,7 @@ func (c *Client) takeUntil(ctx context.Context, spinFor time.Duration, over func
 // park sleeps until the daemon rings, a deadline comes, or somebody wakes it. False: there was no sleep to be had.
 func (c *Client) park() bool {
 	c.isArmed, c.mayNotSleep = false, false
+	c.hear(true)
 	c.until.Store(never)
 	c.parked.Store(true)
 	err := c.bellConn.Read(c.sleep)
@@ -236,16 +236,21 @@ func (c *Client) park() bool {
 	return !c.mayNotSleep
 }
 
+// arm asks the daemon to ring. False: there is no sleep to be had.
+func (c *Client) arm() bool {
+	// The poller tells of a change, and may have told of the daemon's end before this sleep: the look is here. It also takes away
+	// what was rung for the last one.
+	c.unbusy(func() C.int { return C.bw_disarm(c.raw) })
+	return c.unbusy(func() C.int { return C.bw_arm(c.raw) }) == 1
+}
+
 // doze is what the poller asks: whether there is something already, before its sleep, and after each ring. What rings between the
 // question and the sleep is not lost, and neither is who wakes it, as deadlines are set here before that is looked at.
 func (c *Client) doze(uintptr) bool {
 	if c.isArmed {
 		return true
 	}
-	// The poller tells of a change, and may have told of the daemon's end before this sleep: the look is here. It also takes away
-	// what was rung for the last one.
-	c.unbusy(func() C.int { return C.bw_disarm(c.raw) })
-	if c.unbusy(func() C.int { return C.bw_arm(c.raw) }) != 1 {
+	if !c.arm() {
 		c.mayNotSleep = true
 		return true
 	}

@@ -45,18 +45,42 @@ export const CLOSED: {
 };
 
 /** A peer connected to a port that this client listens on. */
-export interface Accepted { kind: 'accepted'; flow: Flow; remote: string }
+export interface Accepted {
+  kind: 'accepted';
+  flow: Flow;
+  remote: string;
+}
 /** A message. */
-export interface Message { kind: 'message'; flow: Flow; data: Buffer }
+export interface Message {
+  kind: 'message';
+  flow: Flow;
+  data: Buffer;
+}
 /** A flow has ended: `reason` is one of CLOSED. */
-export interface Closed { kind: 'closed'; flow: Flow; reason: number }
+export interface Closed {
+  kind: 'closed';
+  flow: Flow;
+  reason: number;
+}
 /** A request: answer it with `respond` or `fail`. `leftMs`: until the caller's deadline when it asked. */
-export interface Request { kind: 'request'; flow: Flow; number: bigint; data: Buffer; leftMs: number }
+export interface Request {
+  kind: 'request';
+  flow: Flow;
+  number: bigint;
+  data: Buffer;
+  leftMs: number;
+}
 /** The caller no longer waits for this request. */
-export interface Cancelled { kind: 'cancelled'; flow: Flow; number: bigint }
+export interface Cancelled {
+  kind: 'cancelled';
+  flow: Flow;
+  number: bigint;
+}
 export type Event = Accepted | Message | Closed | Request | Cancelled;
 
-export interface Abortable { signal?: AbortSignal }
+export interface Abortable {
+  signal?: AbortSignal;
+}
 
 /** Who is at the other end of an encrypted flow, as the peer has proven it. */
 export interface Identity {

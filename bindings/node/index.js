@@ -40,10 +40,18 @@ const CLASSES = new Map([
   [-24, SecurityError],
 ]);
 const NOT_CONNECTED = [
-  '', 'nobody listens there', 'no room for another flow', 'the peer does not answer',
-  'the next hop does not answer, or there is no route', 'given up', 'the peer takes encrypted flows only',
-  "the peer does not trust this host's key", 'the peer has another key than the trusted one', 'the peer does not encrypt',
-  "this host does not trust the peer's key", 'this user may not connect there',
+  '',
+  'nobody listens there',
+  'no room for another flow',
+  'the peer does not answer',
+  'the next hop does not answer, or there is no route',
+  'given up',
+  'the peer takes encrypted flows only',
+  "the peer does not trust this host's key",
+  'the peer has another key than the trusted one',
+  'the peer does not encrypt',
+  "this host does not trust the peer's key",
+  'this user may not connect there',
 ];
 // The array that both sides have (src/watch.rs).
 const BURST = 64;
@@ -98,7 +106,9 @@ class Client {
   #writers = []; // who waits for room
 
   constructor(name = 'node', { socket, callsMax = 4096 } = {}) {
-    this.#native = call(() => new native.NativeClient(name, socket, callsMax, this.#board, (count) => this.#burst(count)));
+    this.#native = call(
+      () => new native.NativeClient(name, socket, callsMax, this.#board, (count) => this.#burst(count)),
+    );
   }
 
   /** Node stays while somebody waits, and no longer: the loop looks there before it sleeps. */
@@ -117,7 +127,13 @@ class Client {
       const at = i * NUMBERS;
       const kind = Number(BigInt.asIntN(64, board[at]));
       const e = {
-        kind, reason: Number(board[at + 1]), flow: board[at + 2], token: board[at + 3], offset: Number(board[at + 4]), len: Number(board[at + 5]), text: '',
+        kind,
+        reason: Number(board[at + 1]),
+        flow: board[at + 2],
+        token: board[at + 3],
+        offset: Number(board[at + 4]),
+        len: Number(board[at + 5]),
+        text: '',
       };
       if (kind < 0 || kind === ACCEPTED) e.text = this.#native.text(i);
       events.push(e);
@@ -282,7 +298,9 @@ class Client {
     if (!Number.isInteger(udpPort) || udpPort < 1 || udpPort > 65535) throw new RangeError(`UDP port ${udpPort}`);
     const token = ++this.#tokens;
     const there = this.#ask(`t${token}`, undefined, () => true);
-    this.#patiently(() => this.#native.listen(udpPort, token)).catch((e) => this.#settle(`t${token}`, (a) => a.reject(e)));
+    this.#patiently(() => this.#native.listen(udpPort, token)).catch((e) =>
+      this.#settle(`t${token}`, (a) => a.reject(e)),
+    );
     return there;
   }
 
@@ -293,7 +311,9 @@ class Client {
       call(() => this.#native.cancel(token));
       return true;
     });
-    this.#patiently(() => this.#native.connect(remote, !ordered, token), signal).catch((e) => this.#settle(key, (a) => a.reject(e)));
+    this.#patiently(() => this.#native.connect(remote, !ordered, token), signal).catch((e) =>
+      this.#settle(key, (a) => a.reject(e)),
+    );
     return flow;
   }
 
@@ -413,6 +433,17 @@ class Client {
 }
 
 module.exports = {
-  BarewireError, CLOSED, Client, ClosedError, DaemonGoneError, Failure, FlowEndedError, FullError, RefusedError, SecurityError,
-  TimeoutError, TooLargeError, version: native.version(),
+  BarewireError,
+  CLOSED,
+  Client,
+  ClosedError,
+  DaemonGoneError,
+  Failure,
+  FlowEndedError,
+  FullError,
+  RefusedError,
+  SecurityError,
+  TimeoutError,
+  TooLargeError,
+  version: native.version(),
 };

@@ -27,12 +27,12 @@ _Static_assert(sizeof(bw_event) == 88 && offsetof(bw_event, flow) == 8 && offset
 _Static_assert(sizeof(bw_iovec) == sizeof(struct iovec) && offsetof(bw_iovec, len) == offsetof(struct iovec, iov_len),
                "bw_iovec is laid out like struct iovec");
 
-#define CHECK(what)                                                                             \
-  do {                                                                                          \
-    if (!(what)) {                                                                              \
+#define CHECK(what)                                                                               \
+  do {                                                                                            \
+    if (!(what)) {                                                                                \
       fprintf(stderr, "%s:%d: %s: last error: %s\n", __FILE__, __LINE__, #what, bw_last_error()); \
-      exit(1);                                                                                  \
-    }                                                                                           \
+      exit(1);                                                                                    \
+    }                                                                                             \
   } while (0)
 
 static void ready(void) {
@@ -363,7 +363,8 @@ static void forks(int steady) {
     /* Ends by itself where a call does not come back. */
     alarm(60);
     CHECK(bw_listen(client, 889, 0) == BW_ERR_DAEMON_GONE && bw_send(client, 1, "x", 1) == BW_ERR_DAEMON_GONE);
-    CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE && bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE);
+    CHECK(bw_next_event(client, &event) == BW_ERR_DAEMON_GONE &&
+          bw_wait_event(client, -1, &event) == BW_ERR_DAEMON_GONE);
     CHECK(bw_client_attach("child", NULL, &own) == BW_OK && bw_listen_wait(own, 889, 0, 5000) == BW_OK);
     CHECK(bw_client_free(own) == BW_OK);
     if (steady) CHECK(bw_client_free(client) == BW_OK);
@@ -420,7 +421,8 @@ static void forks_in_thread(const char *port, const char *file) {
   if (child == 0) {
     alarm(30);
     CHECK(bw_embedded_poll(endpoint) == BW_ERR_HANDLE && bw_embedded_next_event(endpoint, &event) == BW_ERR_HANDLE);
-    CHECK(bw_embedded_send(endpoint, 1, "x", 1) == BW_ERR_HANDLE && bw_embedded_listen(endpoint, 888, 0) == BW_ERR_HANDLE);
+    CHECK(bw_embedded_send(endpoint, 1, "x", 1) == BW_ERR_HANDLE &&
+          bw_embedded_listen(endpoint, 888, 0) == BW_ERR_HANDLE);
     CHECK(bw_embedded_open("mem:fork-own", "10.0.0.2/24", NULL, &own) == BW_OK && bw_embedded_poll(own) >= 0);
     CHECK(bw_embedded_free(own) == BW_OK);
     /* What it inherited is dropped with the thread. */
@@ -590,7 +592,12 @@ static void misuse(const char *missing) {
   /* Every function with null, invented and freed clients. */
   bw_client *freed;
   CHECK(bw_client_attach("\xff\xfe", NULL, &freed) == BW_OK && bw_client_free(freed) == BW_OK);
-  bw_client *wrong[] = {NULL, freed, (bw_client *)1, (bw_client *)2, (bw_client *)&event, (bw_client *)~(uintptr_t)0,
+  bw_client *wrong[] = {NULL,
+                        freed,
+                        (bw_client *)1,
+                        (bw_client *)2,
+                        (bw_client *)&event,
+                        (bw_client *)~(uintptr_t)0,
                         (bw_client *)0xa5a5a5a5};
   CHECK(bw_addr_parse("10.9.0.2", 888, &addr) == BW_OK && addr.port == 888 && addr.family == 4);
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -639,7 +646,8 @@ static void misuse(const char *missing) {
   CHECK(bw_reserve(client, SIZE_MAX, &buf) == BW_ERR_TOO_LARGE);
   CHECK(bw_write(client, NULL, 0, "x", 1) == BW_ERR_INVALID);
   CHECK(bw_reserve(client, 4, &buf) == BW_OK);
-  CHECK(bw_write(client, &buf, SIZE_MAX, "x", 1) == BW_ERR_INVALID && bw_write(client, &buf, 0, NULL, 1) == BW_ERR_INVALID);
+  CHECK(bw_write(client, &buf, SIZE_MAX, "x", 1) == BW_ERR_INVALID &&
+        bw_write(client, &buf, 0, NULL, 1) == BW_ERR_INVALID);
   CHECK(bw_commit(client, 1, &buf, UINT64_C(1) << 63) == BW_ERR_INVALID);
   CHECK(bw_commit(client, 1, NULL, 0) == BW_ERR_INVALID && bw_abandon(client, NULL) == BW_ERR_INVALID);
   CHECK(bw_abandon(client, &buf) == BW_OK);
@@ -660,7 +668,8 @@ static void misuse(const char *missing) {
   CHECK(bw_addr_format(NULL, text, 9) == BW_ERR_INVALID && bw_addr_format(&addr, NULL, 9) == BW_ERR_INVALID);
 
   /* Claims that are not ours: the daemon passes them over, and the client still works. */
-  CHECK(bw_send(client, 12345, "x", 1) == BW_ERR_NO_FLOW && bw_close(client, 12345) == BW_OK && bw_reset(client, 0) == BW_OK);
+  CHECK(bw_send(client, 12345, "x", 1) == BW_ERR_NO_FLOW && bw_close(client, 12345) == BW_OK &&
+        bw_reset(client, 0) == BW_OK);
   message = (bw_message){.flow = 7, .offset = 64, .len = 64};
   CHECK(bw_message_release(client, &message) == BW_OK);
   buf = (bw_buf){.offset = 0xffffff00, .len = 0xffffffff};
@@ -873,21 +882,28 @@ static void embedded_by_files(const char *file_of_a, const char *file_of_b, cons
   event = next_of_two(a, b);
   CHECK(event.kind == BW_EVENT_DELIVERED && event.flow == flow && event.token == 42);
 
-  CHECK(bw_embedded_request(a, flow, "x", 1, 0, &first) == BW_ERR_INVALID && strstr(bw_last_error(), "bw_embedded_requests") != NULL);
-  CHECK(bw_embedded_requests(a, 0) == BW_ERR_INVALID && bw_embedded_requests(a, 2) == BW_OK && bw_embedded_requests(a, 2) == BW_ERR_INVALID);
+  CHECK(bw_embedded_request(a, flow, "x", 1, 0, &first) == BW_ERR_INVALID &&
+        strstr(bw_last_error(), "bw_embedded_requests") != NULL);
+  CHECK(bw_embedded_requests(a, 0) == BW_ERR_INVALID && bw_embedded_requests(a, 2) == BW_OK &&
+        bw_embedded_requests(a, 2) == BW_ERR_INVALID);
   CHECK(bw_embedded_requests(b, 1) == BW_OK);
-  CHECK(bw_embedded_request(a, flow, "one", 3, 0, &first) == BW_OK && bw_embedded_request(a, flow, "two", 3, 60000000, &second) == BW_OK);
+  CHECK(bw_embedded_request(a, flow, "one", 3, 0, &first) == BW_OK &&
+        bw_embedded_request(a, flow, "two", 3, 60000000, &second) == BW_OK);
   CHECK(bw_embedded_request(a, flow, "three", 5, 0, &second) == BW_ERR_TOO_MANY);
   event = next_of_two(b, a);
   CHECK(event.kind == BW_EVENT_REQUEST && event.flow == back && event.token == first && event.reason == 0);
-  CHECK(bw_embedded_message(b, &event.message, &where) == BW_REQUEST_HEAD + 3 && memcmp((const char *)where + BW_REQUEST_HEAD, "one", 3) == 0);
-  CHECK(bw_embedded_respond(b, back, event.token, "answer", 6) == BW_OK && bw_embedded_release(b, &event.message) == BW_OK);
+  CHECK(bw_embedded_message(b, &event.message, &where) == BW_REQUEST_HEAD + 3 &&
+        memcmp((const char *)where + BW_REQUEST_HEAD, "one", 3) == 0);
+  CHECK(bw_embedded_respond(b, back, event.token, "answer", 6) == BW_OK &&
+        bw_embedded_release(b, &event.message) == BW_OK);
   event = next_of_two(b, a);
-  CHECK(event.kind == BW_EVENT_REQUEST && event.reason > 0 && bw_embedded_fail(b, back, event.token, 404, "no") == BW_OK);
+  CHECK(event.kind == BW_EVENT_REQUEST && event.reason > 0 &&
+        bw_embedded_fail(b, back, event.token, 404, "no") == BW_OK);
   CHECK(bw_embedded_release(b, &event.message) == BW_OK);
   event = next_of_two(a, b);
   CHECK(event.kind == BW_EVENT_RESPONSE && event.token == first);
-  CHECK(bw_embedded_message(a, &event.message, &where) == BW_REQUEST_HEAD + 6 && memcmp((const char *)where + BW_REQUEST_HEAD, "answer", 6) == 0);
+  CHECK(bw_embedded_message(a, &event.message, &where) == BW_REQUEST_HEAD + 6 &&
+        memcmp((const char *)where + BW_REQUEST_HEAD, "answer", 6) == 0);
   CHECK(bw_embedded_release(a, &event.message) == BW_OK);
   event = next_of_two(a, b);
   CHECK(event.kind == BW_EVENT_FAILURE && event.reason == 404 && bw_embedded_release(a, &event.message) == BW_OK);
@@ -920,9 +936,11 @@ static void embedded(const char *port) {
   pthread_t thread;
   CHECK(bw_embedded_open("carrier-pigeon:1", "10.0.0.1/24", NULL, &none) == BW_ERR_SYSTEM && none == NULL);
   CHECK(strstr(bw_last_error(), "carrier-pigeon") != NULL);
-  CHECK(bw_embedded_open(port, "10.0.0.1", NULL, &none) == BW_ERR_INVALID && strstr(bw_last_error(), "10.0.0.1/24") != NULL);
+  CHECK(bw_embedded_open(port, "10.0.0.1", NULL, &none) == BW_ERR_INVALID &&
+        strstr(bw_last_error(), "10.0.0.1/24") != NULL);
   CHECK(bw_embedded_open(port, "10.0.0.1/33", NULL, &none) == BW_ERR_INVALID);
-  CHECK(bw_embedded_open(port, NULL, NULL, &none) == BW_ERR_INVALID && bw_embedded_open(NULL, "", NULL, &none) == BW_ERR_INVALID);
+  CHECK(bw_embedded_open(port, NULL, NULL, &none) == BW_ERR_INVALID &&
+        bw_embedded_open(NULL, "", NULL, &none) == BW_ERR_INVALID);
   CHECK(bw_embedded_open(port, "10.0.0.1/24", "router", &none) == BW_ERR_INVALID);
   CHECK(bw_embedded_open(port, "10.0.0.1/24,fd00::1/64", "10.0.0.254", &a) == BW_OK);
   CHECK(bw_embedded_open(port, "10.0.0.2/24", NULL, &b) == BW_OK && a != b);
@@ -941,7 +959,8 @@ static void embedded(const char *port) {
     CHECK(bw_embedded_send(a, flow, bytes, len) == BW_OK);
     event = next_of_two(b, a);
     CHECK(event.kind == BW_EVENT_MESSAGE && event.flow == back && event.message.len == len);
-    CHECK(bw_embedded_message(b, &event.message, &where) == (int)len && where != NULL && memcmp(where, bytes, len) == 0);
+    CHECK(bw_embedded_message(b, &event.message, &where) == (int)len && where != NULL &&
+          memcmp(where, bytes, len) == 0);
     CHECK(bw_embedded_message(a, &event.message, &where) == BW_ERR_INVALID);
     CHECK(bw_embedded_send(b, back, where, len) == BW_OK);
     bw_message copy = event.message;

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(what)                                                                                           \
-  do {                                                                                                        \
-    if (!(what)) {                                                                                            \
-      fprintf(stderr, "%s:%d: seed %llu: %s: last error: %s\n", __FILE__, __LINE__, (unsigned long long)seed, \
-              #what, bw_last_error());                                                                        \
-      exit(1);                                                                                                \
-    }                                                                                                         \
+#define CHECK(what)                                                                                                  \
+  do {                                                                                                               \
+    if (!(what)) {                                                                                                   \
+      fprintf(stderr, "%s:%d: seed %llu: %s: last error: %s\n", __FILE__, __LINE__, (unsigned long long)seed, #what, \
+              bw_last_error());                                                                                      \
+      exit(1);                                                                                                       \
+    }                                                                                                                \
   } while (0)
 
 enum { FLOWS = 4096, HELD = 6, TOKENS = 65536, MOST = 40000 };
@@ -196,7 +196,8 @@ static void step(struct client *c) {
       /* Used up, by whatever name. */
       CHECK(bw_commit(c->handle, id, &buf, token) == BW_ERR_INVALID);
       if (!c->has_buf || c->buf.offset != copy.offset)
-        CHECK(bw_commit(c->handle, id, &copy, token) == BW_ERR_INVALID && bw_abandon(c->handle, &copy) == BW_ERR_INVALID);
+        CHECK(bw_commit(c->handle, id, &copy, token) == BW_ERR_INVALID &&
+              bw_abandon(c->handle, &copy) == BW_ERR_INVALID);
       break;
     }
     case 6: {

@@ -35,19 +35,19 @@ _Static_assert(sizeof(bwf_channel) == 96 && offsetof(bwf_channel, label) == 16, 
 _Static_assert(sizeof(bwf_line) == 80 && offsetof(bwf_line, packets) == 8, "bwf_line");
 _Static_assert(sizeof(bwf_callbacks) == 16 + 22 * sizeof(void *) && offsetof(bwf_callbacks, packet) == 16, "callbacks");
 
-#define CHECK(what)                                                                              \
-  do {                                                                                           \
-    if (!(what)) {                                                                               \
+#define CHECK(what)                                                                                \
+  do {                                                                                             \
+    if (!(what)) {                                                                                 \
       fprintf(stderr, "%s:%d: %s: last error: %s\n", __FILE__, __LINE__, #what, bwf_last_error()); \
-      exit(1);                                                                                   \
-    }                                                                                            \
+      exit(1);                                                                                     \
+    }                                                                                              \
   } while (0)
 
 /* What the callbacks have seen. */
 struct seen {
   bwf_feed *feed;
-  uint64_t packets, packet_ends, messages, entries, books, trades, statistics, limits, statuses, definitions, loops, events,
-      gaps, stale, begins, ends, resets, lines, feeds, drops, bytes;
+  uint64_t packets, packet_ends, messages, entries, books, trades, statistics, limits, statuses, definitions, loops,
+      events, gaps, stale, begins, ends, resets, lines, feeds, drops, bytes;
   int in_packet, refused, stop_after;
 };
 
@@ -255,7 +255,8 @@ static void callbacks(const char *toml, const char *capture) {
   CHECK(seen.gaps == counter(feed, "gaps") && seen.gaps > 0 && seen.begins == seen.ends && seen.begins > 1);
   CHECK(seen.resets == counter(feed, "resets") && seen.resets > 0);
   CHECK(seen.books > 20 && seen.trades > 5 && seen.entries > 50 && seen.statistics > 5 && seen.definitions >= 20);
-  CHECK(seen.loops >= 1 && seen.lines >= 6 && seen.feeds == 1 && seen.stale > 0 && seen.statuses > 0 && seen.limits > 0);
+  CHECK(seen.loops >= 1 && seen.lines >= 6 && seen.feeds == 1 && seen.stale > 0 && seen.statuses > 0 &&
+        seen.limits > 0);
   CHECK(seen.drops >= counter(feed, "drop.duplicate") && counter(feed, "drop.duplicate") > 0);
 
   /* Again, from empty books, stopped every 50 packets: the same. */
@@ -277,8 +278,8 @@ static void callbacks(const char *toml, const char *capture) {
         seen.trades == again.trades && seen.gaps == again.gaps && seen.drops == again.drops);
   CHECK(bwf_replay(feed, 0, &packets) == BWF_OK && packets == 0);
   CHECK(bwf_close(feed) == BWF_OK);
-  printf("%" PRIu64 " packets, %" PRIu64 " books, %" PRIu64 " trades, %d pieces\n", seen.packets, seen.books, seen.trades,
-         pieces);
+  printf("%" PRIu64 " packets, %" PRIu64 " books, %" PRIu64 " trades, %d pieces\n", seen.packets, seen.books,
+         seen.trades, pieces);
 }
 
 /* What is asked for beside the books. */
@@ -453,8 +454,9 @@ static void nested(const char *toml, const char *capture) {
 }
 
 static void misuse(const char *toml, const char *capture) {
-  const char *text = "[[channel]]\nid = 1\nlines = \"bot\"\n[[channel.connection]]\nfeed = \"I\"\nside = \"A\"\n"
-                     "group = \"239.1.1.1\"\nudp_port = 19000\n";
+  const char *text =
+      "[[channel]]\nid = 1\nlines = \"bot\"\n[[channel.connection]]\nfeed = \"I\"\nside = \"A\"\n"
+      "group = \"239.1.1.1\"\nudp_port = 19000\n";
   const char *missing = "/nonexistent/feed.toml";
   bwf_feed *feed = NULL;
   uint64_t packets = 7;
@@ -479,7 +481,8 @@ static void misuse(const char *toml, const char *capture) {
   bwf_book book = {.size = sizeof book};
   for (uintptr_t wrong = 0; wrong < 70000; wrong += wrong < 70 ? 1 : 999) {
     bwf_feed *none = (bwf_feed *)wrong;
-    CHECK(bwf_process(none) == BWF_ERR_HANDLE && bwf_run(none, 0) == BWF_ERR_HANDLE && bwf_stop(none) == BWF_ERR_HANDLE);
+    CHECK(bwf_process(none) == BWF_ERR_HANDLE && bwf_run(none, 0) == BWF_ERR_HANDLE &&
+          bwf_stop(none) == BWF_ERR_HANDLE);
     CHECK(bwf_close(none) == (wrong == 0 ? BWF_OK : BWF_ERR_HANDLE));
     CHECK(bwf_book_get(none, 0, 1, &book, NULL) == BWF_ERR_HANDLE && bwf_channel_count(none) == BWF_ERR_HANDLE);
   }
@@ -523,14 +526,16 @@ static void misuse(const char *toml, const char *capture) {
   CHECK(bwf_book_get(feed, 0, 1000, &book, &room) == BWF_OK && book.size == sizeof book);
   CHECK(bwf_book_get(feed, 0, 999, &book, &room) == BWF_ERR_NO_INSTRUMENT);
   CHECK(bwf_book_get(feed, 1, 1000, &book, &room) == BWF_ERR_NO_CHANNEL);
-  CHECK(bwf_counters(feed, 0, NULL, NULL) == BWF_ERR_INVALID && bwf_source_counters(feed, NULL, NULL) == BWF_ERR_INVALID);
+  CHECK(bwf_counters(feed, 0, NULL, NULL) == BWF_ERR_INVALID &&
+        bwf_source_counters(feed, NULL, NULL) == BWF_ERR_INVALID);
   CHECK(bwf_counters(feed, 1, find_counter, &(struct counter){"packets", 0}) == BWF_ERR_NO_CHANNEL);
 
   /* Books that are none. */
   bwf_level levels[BWF_DEPTH_MAX];
   CHECK(bwf_consolidated(NULL, BWF_BID, levels, 10) == BWF_ERR_INVALID);
   CHECK(bwf_consolidated(&book, 2, levels, 10) == BWF_ERR_INVALID);
-  CHECK(bwf_consolidated(&book, BWF_BID, levels, 0) > 0 && bwf_consolidated(&book, BWF_BID, NULL, 1) == BWF_ERR_INVALID);
+  CHECK(bwf_consolidated(&book, BWF_BID, levels, 0) > 0 &&
+        bwf_consolidated(&book, BWF_BID, NULL, 1) == BWF_ERR_INVALID);
   book.direct[BWF_BID].count = 11;
   CHECK(bwf_consolidated(&book, BWF_BID, levels, 10) == BWF_ERR_INVALID);
   book.direct[BWF_BID] = (bwf_levels){.count = 1};
@@ -544,7 +549,8 @@ static void misuse(const char *toml, const char *capture) {
 
   /* A closed one. */
   CHECK(bwf_close(feed) == BWF_OK);
-  CHECK(bwf_close(feed) == BWF_ERR_HANDLE && bwf_replay(feed, 0, NULL) == BWF_ERR_HANDLE && bwf_stop(feed) == BWF_ERR_HANDLE);
+  CHECK(bwf_close(feed) == BWF_ERR_HANDLE && bwf_replay(feed, 0, NULL) == BWF_ERR_HANDLE &&
+        bwf_stop(feed) == BWF_ERR_HANDLE);
   bwf_feed *next;
   CHECK(bwf_open(toml, NULL, BWF_OFFLINE, &next) == BWF_OK && next != feed);
   CHECK(bwf_close(feed) == BWF_ERR_HANDLE && bwf_stop(feed) == BWF_ERR_HANDLE && bwf_close(next) == BWF_OK);
@@ -552,12 +558,19 @@ static void misuse(const char *toml, const char *capture) {
 
 int main(int argc, char **argv) {
   CHECK(argc >= 3);
-  if (strcmp(argv[1], "callbacks") == 0) callbacks(argv[2], argv[3]);
-  else if (strcmp(argv[1], "queries") == 0) queries(argv[2], argv[3]);
-  else if (strcmp(argv[1], "live") == 0) live(argv[2]);
-  else if (strcmp(argv[1], "stop") == 0) stop(argv[2]);
-  else if (strcmp(argv[1], "nested") == 0) nested(argv[2], argv[3]);
-  else if (strcmp(argv[1], "misuse") == 0) misuse(argv[2], argv[3]);
-  else CHECK(!"a known word");
+  if (strcmp(argv[1], "callbacks") == 0)
+    callbacks(argv[2], argv[3]);
+  else if (strcmp(argv[1], "queries") == 0)
+    queries(argv[2], argv[3]);
+  else if (strcmp(argv[1], "live") == 0)
+    live(argv[2]);
+  else if (strcmp(argv[1], "stop") == 0)
+    stop(argv[2]);
+  else if (strcmp(argv[1], "nested") == 0)
+    nested(argv[2], argv[3]);
+  else if (strcmp(argv[1], "misuse") == 0)
+    misuse(argv[2], argv[3]);
+  else
+    CHECK(!"a known word");
   return 0;
 }

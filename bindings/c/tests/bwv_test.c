@@ -17,21 +17,21 @@ _Static_assert(sizeof(bwv_send_wr) == 80 && offsetof(bwv_send_wr, remote_addr) =
                "bwv_send_wr");
 _Static_assert(sizeof(bwv_wc) == 40 && offsetof(bwv_wc, refusal) == 36, "bwv_wc");
 _Static_assert(sizeof(bwv_connect_to) == 80 && offsetof(bwv_connect_to, private_data) == 56, "bwv_connect_to");
-_Static_assert(sizeof(bwv_event) == 320 && offsetof(bwv_event, service_id) == 24 &&
-                   offsetof(bwv_event, local) == 40 && offsetof(bwv_event, private_data) == 96,
+_Static_assert(sizeof(bwv_event) == 320 && offsetof(bwv_event, service_id) == 24 && offsetof(bwv_event, local) == 40 &&
+                   offsetof(bwv_event, private_data) == 96,
                "bwv_event");
 
-#define CHECK(what)                                                                              \
-  do {                                                                                           \
-    if (!(what)) {                                                                               \
+#define CHECK(what)                                                                                \
+  do {                                                                                             \
+    if (!(what)) {                                                                                 \
       fprintf(stderr, "%s:%d: %s: last error: %s\n", __FILE__, __LINE__, #what, bwv_last_error()); \
-      exit(1);                                                                                   \
-    }                                                                                            \
+      exit(1);                                                                                     \
+    }                                                                                              \
   } while (0)
 
 #define PATIENCE 30000
 #define PORT 7471
-#define ALL                                                                                          \
+#define ALL                                                                                               \
   (BWV_ACCESS_LOCAL_WRITE | BWV_ACCESS_REMOTE_WRITE | BWV_ACCESS_REMOTE_READ | BWV_ACCESS_REMOTE_ATOMIC | \
    BWV_ACCESS_REMOTE_INVALIDATE)
 
@@ -66,12 +66,8 @@ static struct end open_end(const char *name) {
 }
 
 static bwv_qp make_qp(const struct end *end) {
-  bwv_qp_attr attr = {.pd = end->pd,
-                      .send_cq = end->cq,
-                      .recv_cq = end->cq,
-                      .send_max = 16,
-                      .recv_max = 16,
-                      .access = ALL};
+  bwv_qp_attr attr = {
+      .pd = end->pd, .send_cq = end->cq, .recv_cq = end->cq, .send_max = 16, .recv_max = 16, .access = ALL};
   bwv_qp qp;
   CHECK(bwv_create_qp(end->context, &attr, &qp) == BWV_OK);
   return qp;

@@ -13,12 +13,12 @@ _Static_assert(sizeof(MachnetMsgHdr_t) == 40 && offsetof(MachnetMsgHdr_t, flow_i
                    offsetof(MachnetMsgHdr_t, flags) == 32,
                "MachnetMsgHdr");
 
-#define CHECK(what)                                                                             \
-  do {                                                                                          \
-    if (!(what)) {                                                                              \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #what, strerror(errno));            \
-      exit(1);                                                                                  \
-    }                                                                                           \
+#define CHECK(what)                                                                   \
+  do {                                                                                \
+    if (!(what)) {                                                                    \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #what, strerror(errno)); \
+      exit(1);                                                                        \
+    }                                                                                 \
   } while (0)
 
 /* -1, and why. */
@@ -100,7 +100,10 @@ static void ask(const char *where, uint16_t udp_port, uint64_t window, uint64_t 
         CHECK(machnet_send(channel, flow, out, len) == 0);
       } else {
         MachnetIovec_t pieces[3] = {{out, 10}, {NULL, 0}, {out + 10, len - 10}};
-        MachnetMsgHdr_t one = {.msg_size = (uint32_t)len, .flow_info = flow, .msg_iov = pieces, .msg_iovlen = 3,
+        MachnetMsgHdr_t one = {.msg_size = (uint32_t)len,
+                               .flow_info = flow,
+                               .msg_iov = pieces,
+                               .msg_iovlen = 3,
                                .flags = MACHNET_MSGBUF_NOTIFY_DELIVERY};
         CHECK(machnet_sendmsg(channel, &one) == 0);
       }

@@ -101,7 +101,8 @@ static void serve_tcp(std::uint16_t port, std::size_t size) {
   addr.sin_family = AF_INET;
   addr.sin_port = htons(port);
   auto *raw = reinterpret_cast<sockaddr *>(&addr);
-  if (bind(listener, raw, length) < 0 || listen(listener, 1) < 0 || getsockname(listener, raw, &length) < 0) fail("listen");
+  if (bind(listener, raw, length) < 0 || listen(listener, 1) < 0 || getsockname(listener, raw, &length) < 0)
+    fail("listen");
   std::cout << "ready " << ntohs(addr.sin_port) << std::endl;
   const int fd = accept(listener, nullptr, nullptr);
   if (fd < 0) fail("accept");
@@ -127,7 +128,8 @@ static void serve(std::uint16_t port, std::size_t size) {
   }
 }
 
-static void measure(Link &link, std::size_t size, std::size_t window, nanoseconds warmup, nanoseconds measured, const char *file) {
+static void measure(Link &link, std::size_t size, std::size_t window, nanoseconds warmup, nanoseconds measured,
+                    const char *file) {
   Bytes data(size), got(size);
   for (std::size_t i = 0; i < size; i++) data[i] = static_cast<std::uint8_t>(i * 31);
   link.send(data);
@@ -148,7 +150,8 @@ static void measure(Link &link, std::size_t size, std::size_t window, nanosecond
     if (at >= begin) times.push_back(ns < UINT32_MAX ? static_cast<std::uint32_t>(ns) : UINT32_MAX);
     if (at >= end) {
       std::ofstream out(file, std::ios::binary);
-      out.write(reinterpret_cast<const char *>(times.data()), static_cast<std::streamsize>(times.size() * sizeof times[0]));
+      out.write(reinterpret_cast<const char *>(times.data()),
+                static_cast<std::streamsize>(times.size() * sizeof times[0]));
       if (!out.flush()) throw std::runtime_error("the file cannot be written");
       std::cout << "measured " << nanoseconds(at - begin).count() << std::endl;
       return;
@@ -173,7 +176,8 @@ static void run(const std::vector<std::string> &args) {
       sockaddr_in addr{};
       addr.sin_family = AF_INET;
       addr.sin_port = htons(static_cast<std::uint16_t>(std::stoul(args[2].substr(colon + 1))));
-      if (inet_pton(AF_INET, args[2].substr(0, colon).c_str(), &addr.sin_addr) != 1) throw std::runtime_error("no address");
+      if (inet_pton(AF_INET, args[2].substr(0, colon).c_str(), &addr.sin_addr) != 1)
+        throw std::runtime_error("no address");
       const int fd = tcp_socket();
       if (connect(fd, reinterpret_cast<sockaddr *>(&addr), sizeof addr) < 0) fail("connect");
       link = std::make_unique<Tcp>(fd, number(3));
@@ -183,7 +187,8 @@ static void run(const std::vector<std::string> &args) {
     const auto ms = [&](std::size_t at) { return std::chrono::milliseconds(number(at)); };
     measure(*link, number(3), number(4), ms(5), ms(6), args[7].c_str());
   } else {
-    throw std::runtime_error("usage: serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE");
+    throw std::runtime_error(
+        "usage: serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE");
   }
 }
 

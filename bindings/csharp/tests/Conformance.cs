@@ -35,6 +35,30 @@ sealed class Conformance
         return bytes;
     }
 
+    // Where there are spans and memory, these are what is tested.
+#if NETCOREAPP2_1_OR_GREATER
+    static readonly byte[] room = new byte[4096];
+    static Event Next(Client client) { return client.Next(room.AsMemory(), null); }
+    static void Send(Client client, ulong flow, byte[] data) { client.Send(flow, new ReadOnlySpan<byte>(data)); }
+    static void TrySend(Client client, ulong flow, byte[] data) { client.TrySend(flow, new ReadOnlySpan<byte>(data)); }
+    static void Return(Client client, Event e) { client.Send(e.Flow, e.Body.Span); }
+    static void Respond(Client client, Event e) { client.Respond(e, e.Body.Span); }
+    static Task<byte[]> Call(Client client, ulong flow, byte[] data, TimeSpan? within)
+    {
+        return client.CallAsync(flow, new ReadOnlyMemory<byte>(data), within);
+    }
+#else
+    static Event Next(Client client) { return client.Next(); }
+    static void Send(Client client, ulong flow, byte[] data) { client.Send(flow, data); }
+    static void TrySend(Client client, ulong flow, byte[] data) { client.TrySend(flow, data); }
+    static void Return(Client client, Event e) { client.Send(e.Flow, e.Data); }
+    static void Respond(Client client, Event e) { client.Respond(e, e.Data); }
+    static Task<byte[]> Call(Client client, ulong flow, byte[] data, TimeSpan? within)
+    {
+        return client.CallAsync(flow, data, within);
+    }
+#endif
+
     static void Serve(ushort port)
     {
         var client = new Client("server");
@@ -43,17 +67,17 @@ sealed class Conformance
         int cancelled = 0;
         for (;;)
         {
-            var e = client.Next();
+            var e = Next(client);
             try
             {
                 if (e.Kind == EventKind.Cancelled) cancelled++;
-                if (e.Kind == EventKind.Message) client.Send(e.Flow, e.Data);
+                if (e.Kind == EventKind.Message) Return(client, e);
                 if (e.Kind != EventKind.Request) continue;
                 string text = e.Data.Length < 16 ? Encoding.UTF8.GetString(e.Data) : "";
                 if (text == "hold") continue;
                 if (text == "fail") client.Fail(e, 7, "as asked");
                 else if (text == "cancelled?") client.Respond(e, Bytes(cancelled.ToString()));
-                else client.Respond(e, e.Data);
+                else Respond(client, e);
             }
             catch (BarewireException why) when (!(why is DaemonGoneException))
             {
@@ -108,7 +132,7 @@ sealed class Conformance
                 foreach (ulong flow in flows)
                 {
                     var data = Pattern(size, n + (long)(flow % 256));
-                    client.Send(flow, data);
+                    Send(client, flow, data);
                     expected[flow].Add(data);
                 }
             for (int n = Number("count") * flows.Count; n > 0; n--)
@@ -133,7 +157,7 @@ sealed class Conformance
     async Task Request(ulong flow, int n)
     {
         var data = Pattern(Number("size"), n);
-        Check((await client.CallAsync(flow, data, Minute)).SequenceEqual(data), "each answer is to its request");
+        Check((await Call(client, flow, data, Minute)).SequenceEqual(data), "each answer is to its request");
     }
 
     async Task Cancellation()
@@ -153,7 +177,7 @@ sealed class Conformance
         int sent = 0;
         try
         {
-            for (;; sent++) client.TrySend(flow, Pattern(Number("size"), sent));
+            for (;; sent++) TrySend(client, flow, Pattern(Number("size"), sent));
         }
         catch (FullException)
         {
@@ -345,7 +369,7 @@ sealed class Conformance
                 break;
             case "close_wait":
                 flow = await Connect();
-                for (int n = 0; n < Number("count"); n++) client.Send(flow, Pattern(Number("size"), n));
+                for (int n = 0; n < Number("count"); n++) Send(client, flow, Pattern(Number("size"), n));
                 client.CloseFlow(flow);
                 Check(Must(EventKind.Closed).Reason == CloseReason.Local, "closed by this side, all acknowledged");
                 break;

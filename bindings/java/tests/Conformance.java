@@ -1,6 +1,7 @@
 import dev.barewire.BarewireException;
 import dev.barewire.Client;
 import dev.barewire.Event;
+
 import java.io.IOException;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
@@ -44,7 +45,8 @@ public final class Conformance {
 
     /** Half of them direct, so that both ways are taken. */
     static ByteBuffer pattern(int size, long seed) {
-        ByteBuffer out = seed % 2 == 0 ? ByteBuffer.allocateDirect(size) : ByteBuffer.allocate(size);
+        ByteBuffer out =
+                seed % 2 == 0 ? ByteBuffer.allocateDirect(size) : ByteBuffer.allocate(size);
         for (int i = 0; i < size; i++) {
             out.put(i, (byte) (i * 31 + seed * 7 + (i >> 8)));
         }
@@ -57,22 +59,26 @@ public final class Conformance {
         System.out.println("ready");
         int cancelled = 0;
         ByteBuffer into = ByteBuffer.allocateDirect(4096);
-        for (;;) {
+        for (; ; ) {
             Event event = client.next(Duration.ofDays(1), into);
             try {
                 switch (event.kind()) {
                     case CANCELLED -> cancelled++;
                     case MESSAGE -> client.send(event.flow(), event.body());
                     case REQUEST -> {
-                        String text = event.body().remaining() < 16 ? new String(event.bytes(), StandardCharsets.UTF_8) : "";
+                        String text =
+                                event.body().remaining() < 16
+                                        ? new String(event.bytes(), StandardCharsets.UTF_8)
+                                        : "";
                         switch (text) {
-                            case "hold" -> { }
+                            case "hold" -> {}
                             case "fail" -> client.fail(event, 7, "as asked");
-                            case "cancelled?" -> client.respond(event, bytes(Integer.toString(cancelled)));
+                            case "cancelled?" ->
+                                    client.respond(event, bytes(Integer.toString(cancelled)));
                             default -> client.respond(event, event.body());
                         }
                     }
-                    default -> { }
+                    default -> {}
                 }
             } catch (BarewireException.DaemonGone e) {
                 throw e;
@@ -91,7 +97,7 @@ public final class Conformance {
     }
 
     Event next(Event.Kind kind) {
-        for (;;) {
+        for (; ; ) {
             Event event = client.next(Duration.ofSeconds(30));
             check(event != null, "an event of kind " + kind + " comes");
             if (event.kind() == kind) {
@@ -120,7 +126,10 @@ public final class Conformance {
             for (int n = count * flows.size(); n > 0; n--) {
                 Event event = next(Event.Kind.MESSAGE);
                 List<ByteBuffer> waiting = expected.get(event.flow());
-                int at = ordered && !waiting.get(0).equals(event.body()) ? -1 : waiting.indexOf(event.body());
+                int at =
+                        ordered && !waiting.get(0).equals(event.body())
+                                ? -1
+                                : waiting.indexOf(event.body());
                 check(at >= 0, "what comes back is what was sent, of " + size + " bytes");
                 waiting.remove(at);
             }
@@ -167,7 +176,9 @@ public final class Conformance {
             all.add(client.call(flow, pattern(number("size", 1), n), Duration.ofMinutes(1)));
         }
         for (int n = 0; n < all.size(); n++) {
-            check(ByteBuffer.wrap(all.get(n).join()).equals(pattern(number("size", 1), n)), "each answer is to its request");
+            check(
+                    ByteBuffer.wrap(all.get(n).join()).equals(pattern(number("size", 1), n)),
+                    "each answer is to its request");
         }
     }
 
@@ -175,14 +186,16 @@ public final class Conformance {
         long flow = connect();
         int sent = 0;
         try {
-            for (;; sent++) {
+            for (; ; sent++) {
                 client.trySend(flow, pattern(number("size", 1), sent));
             }
         } catch (BarewireException.Full e) {
             check(sent > 0, "some were taken");
         }
         for (int got = 0; got < sent; got++) {
-            check(next(Event.Kind.MESSAGE).body().equals(pattern(number("size", 1), got)), "echoes come in order");
+            check(
+                    next(Event.Kind.MESSAGE).body().equals(pattern(number("size", 1), got)),
+                    "echoes come in order");
         }
         // And there is room again.
         client.send(flow, bytes("x"));
@@ -215,18 +228,23 @@ public final class Conformance {
         }
         for (CompletableFuture<byte[]> call : all) {
             Throwable why = fails(call.orTimeout(30, TimeUnit.SECONDS));
-            check(why instanceof TimeoutException && "no answer before the deadline".equals(why.getMessage()), "the deadline, not " + why);
+            check(
+                    why instanceof TimeoutException
+                            && "no answer before the deadline".equals(why.getMessage()),
+                    "the deadline, not " + why);
         }
     }
 
     void bothWays() throws InterruptedException {
         long flow = connect();
         ByteBuffer data = pattern(number("size", 1), 0);
-        Thread reader = new Thread(() -> {
-            for (int n = 0; n < number("count", 1); n++) {
-                check(next(Event.Kind.MESSAGE).body().equals(data), "echoes come");
-            }
-        });
+        Thread reader =
+                new Thread(
+                        () -> {
+                            for (int n = 0; n < number("count", 1); n++) {
+                                check(next(Event.Kind.MESSAGE).body().equals(data), "echoes come");
+                            }
+                        });
         reader.start();
         for (int n = 0; n < number("count", 1); n++) {
             client.send(flow, data.duplicate());
@@ -242,14 +260,16 @@ public final class Conformance {
         System.out.println("connected");
         check(System.in.read() == '\n', "a line");
         // The peer stands still.
-        raises(BarewireException.Full.class, () -> {
-            for (;;) {
-                client.trySend(flow, data);
-            }
-        });
+        raises(
+                BarewireException.Full.class,
+                () -> {
+                    for (; ; ) {
+                        client.trySend(flow, data);
+                    }
+                });
         System.out.println("full");
         try {
-            for (;;) {
+            for (; ; ) {
                 client.send(flow, data);
             }
         } catch (BarewireException e) {
@@ -266,16 +286,21 @@ public final class Conformance {
         next(Event.Kind.MESSAGE);
         Thread.sleep(100);
         boolean[] ended = new boolean[1];
-        Thread reader = new Thread(() -> {
-            try {
-                for (;;) {
-                    Event event = client.next();
-                    check(event.kind() != Event.Kind.MESSAGE || event.body().equals(data), "what was sent, or an error");
-                }
-            } catch (BarewireException.Closed e) {
-                ended[0] = true;
-            }
-        });
+        Thread reader =
+                new Thread(
+                        () -> {
+                            try {
+                                for (; ; ) {
+                                    Event event = client.next();
+                                    check(
+                                            event.kind() != Event.Kind.MESSAGE
+                                                    || event.body().equals(data),
+                                            "what was sent, or an error");
+                                }
+                            } catch (BarewireException.Closed e) {
+                                ended[0] = true;
+                            }
+                        });
         reader.start();
         client.close();
         reader.join();
@@ -298,7 +323,8 @@ public final class Conformance {
     void completedByTheProgram() throws ReflectiveOperationException {
         long flow = connect();
         for (int n = 0; n < 1000; n++) {
-            CompletableFuture<byte[]> call = client.call(flow, bytes("echo"), Duration.ofMinutes(1));
+            CompletableFuture<byte[]> call =
+                    client.call(flow, bytes("echo"), Duration.ofMinutes(1));
             LockSupport.parkNanos(n * 700 % 100_000);
             call.complete(new byte[0]);
         }
@@ -325,19 +351,22 @@ public final class Conformance {
     void closeWaiting() throws InterruptedException {
         long flow = connect();
         Throwable[] ended = new Throwable[1];
-        Runnable waits = () -> {
-            try {
-                client.next();
-            } catch (BarewireException e) {
-                ended[0] = e;
-            }
-        };
+        Runnable waits =
+                () -> {
+                    try {
+                        client.next();
+                    } catch (BarewireException e) {
+                        ended[0] = e;
+                    }
+                };
         Thread interrupted = new Thread(waits);
         interrupted.start();
         Thread.sleep(50);
         interrupted.interrupt();
         interrupted.join();
-        check(ended[0] != null && ended[0].getMessage().contains("interrupted"), "a thread that waits can be interrupted");
+        check(
+                ended[0] != null && ended[0].getMessage().contains("interrupted"),
+                "a thread that waits can be interrupted");
         CompletableFuture<byte[]> held = client.call(flow, bytes("hold"), null);
         Thread waiter = new Thread(waits);
         waiter.start();
@@ -352,7 +381,8 @@ public final class Conformance {
             case "echo" -> echo();
             case "too_large" -> {
                 long flow = connect();
-                raises(BarewireException.TooLarge.class,
+                raises(
+                        BarewireException.TooLarge.class,
                         () -> client.trySend(flow, ByteBuffer.allocateDirect(number("size", 0))));
             }
             case "refused" -> {
@@ -361,7 +391,9 @@ public final class Conformance {
             }
             case "wrong_key" -> {
                 Throwable why = fails(client.connect(address));
-                check(why instanceof BarewireException.Security, "keys that do not fit, not " + why);
+                check(
+                        why instanceof BarewireException.Security,
+                        "keys that do not fit, not " + why);
             }
             case "peer" -> {
                 long flow = connect();
@@ -369,7 +401,10 @@ public final class Conformance {
                 check(peer.isPresent() == given.containsKey("name"), "somebody, or nobody");
                 if (peer.isPresent()) {
                     String key = HexFormat.of().formatHex(peer.get().key());
-                    check(peer.get().name().equals(given.get("name")) && key.equals(given.get("key")), "the one who is expected");
+                    check(
+                            peer.get().name().equals(given.get("name"))
+                                    && key.equals(given.get("key")),
+                            "the one who is expected");
                 }
                 check(client.peer(flow + 1).isEmpty(), "nobody on no flow");
             }
@@ -378,7 +413,12 @@ public final class Conformance {
                 completedByTheProgram();
             }
             case "deadline" -> {
-                Throwable why = fails(client.call(connect(), bytes("hold"), Duration.ofMillis(number("timeout_ms", 1))));
+                Throwable why =
+                        fails(
+                                client.call(
+                                        connect(),
+                                        bytes("hold"),
+                                        Duration.ofMillis(number("timeout_ms", 1))));
                 check(why instanceof TimeoutException, "the deadline, not " + why);
             }
             case "deadlines" -> deadlines();
@@ -388,13 +428,17 @@ public final class Conformance {
             case "connect_cancelled" -> connectCancelled();
             case "failure" -> {
                 Throwable why = fails(client.call(connect(), bytes("fail"), Duration.ofMinutes(1)));
-                check(why instanceof BarewireException.Failure f && f.serverCode() == 7 && f.getMessage().equals("as asked"),
+                check(
+                        why instanceof BarewireException.Failure f
+                                && f.serverCode() == 7
+                                && f.getMessage().equals("as asked"),
                         "its code and text, not " + why);
             }
             case "cancellation" -> {
                 long flow = connect();
                 int before = cancelled(flow);
-                CompletableFuture<byte[]> held = client.call(flow, bytes("hold"), Duration.ofMinutes(1));
+                CompletableFuture<byte[]> held =
+                        client.call(flow, bytes("hold"), Duration.ofMinutes(1));
                 check(held.cancel(true) && held.isCancelled(), "cancelled");
                 check(cancelled(flow) == before + 1, "the server hears of it");
             }
@@ -405,7 +449,9 @@ public final class Conformance {
                     client.send(flow, pattern(number("size", 1), n));
                 }
                 client.closeFlow(flow);
-                check(next(Event.Kind.CLOSED).reason() == Event.CLOSED_LOCAL, "closed by this side, all acknowledged");
+                check(
+                        next(Event.Kind.CLOSED).reason() == Event.CLOSED_LOCAL,
+                        "closed by this side, all acknowledged");
             }
             case "use_after_close" -> {
                 long flow = connect();
@@ -416,8 +462,11 @@ public final class Conformance {
                 client.close();
                 // On the thread that takes events, which ends by itself.
                 Client other = Client.attach("other");
-                other.call(other.connect(address).join(), bytes("hold"), Duration.ofMillis(200)).whenComplete((answer, why) -> other.close());
-                raises(BarewireException.Closed.class, () -> check(other.next(Duration.ofSeconds(10)) != null, "it is closed"));
+                other.call(other.connect(address).join(), bytes("hold"), Duration.ofMillis(200))
+                        .whenComplete((answer, why) -> other.close());
+                raises(
+                        BarewireException.Closed.class,
+                        () -> check(other.next(Duration.ofSeconds(10)) != null, "it is closed"));
             }
             case "flat" -> flat();
             case "close_calling" -> closeCalling();
@@ -426,11 +475,15 @@ public final class Conformance {
                 client.send(connect(), bytes("x"));
                 next(Event.Kind.MESSAGE);
                 System.out.println("connected");
-                check(next(Event.Kind.CLOSED).reason() == Event.CLOSED_RESET, "reset by the peer's end");
+                check(
+                        next(Event.Kind.CLOSED).reason() == Event.CLOSED_RESET,
+                        "reset by the peer's end");
             }
             case "daemon_restarted" -> {
                 System.out.println("connected");
-                raises(BarewireException.DaemonGone.class, () -> client.next(Duration.ofSeconds(30)));
+                raises(
+                        BarewireException.DaemonGone.class,
+                        () -> client.next(Duration.ofSeconds(30)));
                 client.close();
                 System.out.println("gone");
                 check(System.in.read() == '\n', "a line");
@@ -445,7 +498,8 @@ public final class Conformance {
     }
 
     /** Runs it. */
-    public static void main(String[] args) throws IOException, InterruptedException, ReflectiveOperationException {
+    public static void main(String[] args)
+            throws IOException, InterruptedException, ReflectiveOperationException {
         if (args[0].equals("serve")) {
             serve(Integer.parseInt(args[1]));
         } else {

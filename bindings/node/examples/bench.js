@@ -50,7 +50,12 @@ const ECHO = { path: '/barewire.Bench/Echo', requestStream: false, responseStrea
 function serveGrpc(port) {
   const grpc = require('@grpc/grpc-js');
   const server = new grpc.Server();
-  const coding = { requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same };
+  const coding = {
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+  };
   server.addService({ echo: { ...ECHO, ...coding } }, { echo: (call, answer) => answer(null, call.request) });
   server.bindAsync(`0.0.0.0:${port}`, grpc.ServerCredentials.createInsecure(), (e, bound) => {
     if (e) fail(e);
@@ -137,17 +142,18 @@ function runTcp(where, measurement) {
 function runGrpc(where, measurement) {
   const grpc = require('@grpc/grpc-js');
   const client = new grpc.Client(where, grpc.credentials.createInsecure());
-  const send = () => client.makeUnaryRequest(ECHO.path, same, same, measurement.data, (e, data) => {
-    if (e) return measurement.done ? undefined : fail(e);
-    if (measurement.done) return undefined;
-    const count = measurement.answered(data);
-    if (count === 0) {
-      measurement.done = true;
-      client.close();
-    }
-    for (let i = 0; i < count; i += 1) send();
-    return undefined;
-  });
+  const send = () =>
+    client.makeUnaryRequest(ECHO.path, same, same, measurement.data, (e, data) => {
+      if (e) return measurement.done ? undefined : fail(e);
+      if (measurement.done) return undefined;
+      const count = measurement.answered(data);
+      if (count === 0) {
+        measurement.done = true;
+        client.close();
+      }
+      for (let i = 0; i < count; i += 1) send();
+      return undefined;
+    });
   send();
 }
 
@@ -182,7 +188,9 @@ async function main([verb, system, where, ...rest]) {
     else if (system === 'grpc') runGrpc(where, measurement);
     else await runMessages(where, measurement);
   } else {
-    console.error('usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE');
+    console.error(
+      'usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE',
+    );
     process.exitCode = 2;
   }
 }

@@ -114,7 +114,10 @@ class Run {
 
   async deadline() {
     const flow = await this.connect();
-    await assert.rejects(this.client.call(flow, 'hold', { timeoutMs: this.number('timeout_ms') }), barewire.TimeoutError);
+    await assert.rejects(
+      this.client.call(flow, 'hold', { timeoutMs: this.number('timeout_ms') }),
+      barewire.TimeoutError,
+    );
   }
 
   async deadlines() {
@@ -182,7 +185,10 @@ class Run {
     for (let n = 0; n < this.number('count'); n += 1) {
       const control = new AbortController();
       const attempt = this.client.connect(this.address, { signal: control.signal });
-      const done = attempt.then((flow) => this.client.reset(flow), (e) => assert.equal(e.name, 'AbortError'));
+      const done = attempt.then(
+        (flow) => this.client.reset(flow),
+        (e) => assert.equal(e.name, 'AbortError'),
+      );
       for (let i = 0; i < n % 30; i += 1) await turn();
       control.abort();
       await done;
@@ -217,7 +223,7 @@ class Run {
     const size = this.number('size');
     let sent = 0;
     assert.throws(() => {
-      for (;; sent += 1) this.client.trySend(flow, pattern(size, sent));
+      for (; ; sent += 1) this.client.trySend(flow, pattern(size, sent));
     }, barewire.FullError);
     assert(sent > 0, 'some were taken');
     for (let got = 0; got < sent; got += 1) {

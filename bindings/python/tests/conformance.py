@@ -6,6 +6,7 @@ import time
 
 import barewire
 from barewire import Closed, Kind
+from expect import raises
 
 
 def serve(port: int) -> None:
@@ -46,14 +47,6 @@ def must(client: barewire.Client, kind: Kind) -> barewire.Event:
         if event.kind == kind:
             return event
         assert event.kind not in (Kind.CLOSED, Kind.UNANSWERED), "no flow or request ends meanwhile"
-
-
-def raises(kind: type[Exception], work, *args, **named) -> Exception:
-    try:
-        work(*args, **named)
-    except kind as e:
-        return e
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 class Run:

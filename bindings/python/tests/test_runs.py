@@ -6,15 +6,7 @@ import tempfile
 from pathlib import Path
 
 import barewire.runs
-
-
-def raises(kind, work, *args):
-    try:
-        work(*args)
-    except kind as e:
-        return str(e)
-    raise AssertionError(f"{kind.__name__} was not raised")
-
+from expect import raises
 
 document = Path(sys.argv[1]) / "2026-11-21-message-service/daemon-w1.json"
 known = json.loads(document.read_text())["rows"]
@@ -35,9 +27,9 @@ with tempfile.TemporaryDirectory() as folder:
     (Path(folder) / "two.json").write_text(document.read_text())
     assert len(list(barewire.runs.rows(folder))) == 2 * len(known)
     (run / "rows.jsonl").write_text("{}\n{")
-    assert "line 2" in raises(ValueError, lambda: list(barewire.runs.rows(run)))
+    assert "line 2" in str(raises(ValueError, lambda: list(barewire.runs.rows(run))))
     (Path(folder) / "two.json").write_text('{"schema": 99}')
-    assert "later" in raises(ValueError, lambda: list(barewire.runs.rows(Path(folder) / "two.json")))
+    assert "later" in str(raises(ValueError, lambda: list(barewire.runs.rows(Path(folder) / "two.json"))))
     raises(FileNotFoundError, lambda: list(barewire.runs.rows(Path(folder) / "none")))
 
 for library in ("pandas", "polars"):

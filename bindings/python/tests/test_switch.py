@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import barewire
+from expect import raises
 
 PROGRAMS, COMPILED = Path(sys.argv[1]), Path(sys.argv[2])
 
@@ -22,14 +23,6 @@ def packet(dst_mac: bytes, src_mac: bytes, ttl: int, dst: bytes) -> bytes:
         return struct.pack("!BBHHHBBH4s4s", 0x45, 0, 24, 7, 0, ttl, 17, sum_, bytes([10, 0, 0, 9]), dst)
 
     return dst_mac + src_mac + b"\x08\x00" + header(checksum(header(0))) + b"body"
-
-
-def raises(kind: type[Exception], work, *args, **named) -> Exception:
-    try:
-        work(*args, **named)
-    except kind as e:
-        return e
-    raise AssertionError(f"{kind.__name__} was not raised")
 
 
 def routes(s: barewire.Switch) -> int:

@@ -5,7 +5,7 @@
 //
 // `tcp` instead of `barewire` has a port of 0 for any. A server says `ready PORT`, and ends after its client. A client leaves each
 // round trip in FILE, as ns in 32 bits, and says `measured` and the ns that they took. BENCH_SPIN in the environment, such as 20us, is how
-// long both look before they sleep.
+// long both look before they sleep; BENCH_HOLD, how long they keep their processor in a sleep: 0 or 100us.
 package main
 
 import (
@@ -104,18 +104,23 @@ func serveTCP(port, size int) error {
 }
 
 func attach(name string) (*barewire.Client, error) {
-	var spin time.Duration
-	if text := os.Getenv("BENCH_SPIN"); text != "" {
-		var err error
-		if spin, err = time.ParseDuration(text); err != nil {
-			return nil, err
-		}
-	}
 	client, err := barewire.Attach(name, "")
-	if err == nil {
-		client.Spin(spin)
+	if err != nil {
+		return nil, err
 	}
-	return client, err
+	for variable, set := range map[string]func(time.Duration){"BENCH_SPIN": client.Spin, "BENCH_HOLD": client.Hold} {
+		text, isThere := os.LookupEnv(variable)
+		if !isThere {
+			continue
+		}
+		long, err := time.ParseDuration(text)
+		if err != nil {
+			_ = client.Close()
+			return nil, fmt.Errorf("%s: %w", variable, err)
+		}
+		set(long)
+	}
+	return client, nil
 }
 
 func serve(port int) error {

@@ -62,27 +62,41 @@ fn cpp(dir: &Path, source: &str) -> Option<PathBuf> {
     Some(program)
 }
 
-/// A command of the Go module, and its own tests' `vet`. The toolchain that is there, and nothing from the network.
+/// Go's own program, over the library in `dir`. The toolchain that is there, and nothing from the network.
+fn go_tool(dir: &Path) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(root().join("go"))
+        .env("CGO_ENABLED", "1")
+        .env("CGO_CFLAGS", format!("-I{}", bindings().display()))
+        .env("CGO_LDFLAGS", format!("-L{}", dir.display()))
+        .env("LD_LIBRARY_PATH", dir)
+        .env("GOTOOLCHAIN", "local")
+        .env("GOFLAGS", "-mod=mod")
+        .env("GOPROXY", "off");
+    go
+}
+
+/// A command of the Go module, after `vet`.
 fn go(dir: &Path, package: &str) -> Option<PathBuf> {
     if !toolchain("Go", &[&["go", "version"]]) {
         return None;
     }
     let program = dir.join(format!("{}-go", package.rsplit('/').next().unwrap()));
     for task in [&["vet"][..], &["build", "-o", program.to_str().unwrap()]] {
-        built(
-            Command::new("go")
-                .args(task)
-                .arg(package)
-                .current_dir(root().join("go"))
-                .env("CGO_ENABLED", "1")
-                .env("CGO_CFLAGS", format!("-I{}", bindings().display()))
-                .env("CGO_LDFLAGS", format!("-L{}", dir.display()))
-                .env("GOTOOLCHAIN", "local")
-                .env("GOFLAGS", "-mod=mod")
-                .env("GOPROXY", "off"),
-        );
+        built(go_tool(dir).args(task).arg(package));
     }
     Some(program)
+}
+
+/// The module's own tests, of clients with engines in their process.
+#[test]
+fn go_alone() {
+    let _turn = turn();
+    let go = |r: &&Runner| r.language == "go";
+    let Some(runner) = runners().iter().find(go) else { return };
+    let dir = runner.program.parent().unwrap();
+    built(go_tool(dir).args(["vet", "./..."]));
+    built(go_tool(dir).args(["test", "-count=1", "-timeout=5m", "."]));
 }
 
 fn script(dir: &Path, name: &str, command: &str) -> PathBuf {
@@ -164,11 +178,79 @@ fn csharp(dir: &Path, source: &str) -> Option<PathBuf> {
     let doc = format!("-doc:{}", library.with_extension("xml").display());
     let out = |file: &Path| format!("-out:{}", file.display());
     let folder = root().join("csharp");
-    built(mcs().args(["-unsafe", "-target:library", &doc, &out(&library)]).arg(folder.join("Barewire.cs")));
+    let sources = ["Barewire.cs", "Spans.cs"].map(|name| folder.join(name));
+    built(mcs().args(["-unsafe", "-target:library", &doc, &out(&library)]).args(sources));
     let reference = format!("-r:{}", library.display());
     built(mcs().args([&reference, &out(&program)]).arg(folder.join(source)));
     let name = format!("{}-csharp", program.file_stem().unwrap().to_str().unwrap());
     Some(script(dir, &name, &format!("mono --debug '{}'", program.display())))
+}
+
+/// The same on .NET, with its spans: by Mono's compiler, which is the one at hand, over the assemblies of .NET's own runtime. That is `dotnet`,
+/// or what BAREWIRE_DOTNET names.
+fn dotnet(dir: &Path) -> Option<Runner> {
+    let host = std::env::var("BAREWIRE_DOTNET").unwrap_or_else(|_| "dotnet".to_owned());
+    if !toolchain("C# on .NET", &[&["mcs", "--version"], &[&host, "--list-runtimes"]]) {
+        return None;
+    }
+    let said = Command::new(&host).arg("--list-runtimes").output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    // `Microsoft.NETCore.App 3.1.23 [/usr/share/dotnet/shared/Microsoft.NETCore.App]`
+    let runtime = said.lines().find_map(|l| l.strip_prefix("Microsoft.NETCore.App ")?.split_once(" ["));
+    let (version, place) = runtime.unwrap_or_else(|| panic!("no runtime: {said}"));
+    let place = Path::new(place.trim_end_matches(']')).join(version);
+    let (library, program) = (dir.join("Barewire.dll"), dir.join("conformance.dll"));
+    let folder = root().join("csharp");
+    let mcs = || {
+        let mut mcs = Command::new("mcs");
+        mcs.args(["-nostdlib", "-noconfig", "-langversion:latest", "-warn:4", "-warnaserror"])
+            .arg("-define:NETCOREAPP2_1_OR_GREATER");
+        let names = "Private.CoreLib Collections Collections.Concurrent Console Linq Memory Runtime Runtime.Extensions";
+        for name in names.split(' ') {
+            mcs.arg(format!("-r:{}", place.join(format!("System.{name}.dll")).display()));
+        }
+        mcs
+    };
+    let sources = ["Barewire.cs", "Spans.cs"].map(|name| folder.join(name));
+    built(
+        mcs().args(["-unsafe", "-target:library"]).arg(format!("-out:{}", library.display())).args(sources),
+    );
+    built(
+        mcs()
+            .arg(format!("-r:{}", library.display()))
+            .arg(format!("-out:{}", program.display()))
+            .arg(folder.join("tests/Conformance.cs")),
+    );
+    let config = format!(
+        r#"{{"runtimeOptions":{{"framework":{{"name":"Microsoft.NETCore.App","version":"{version}"}},"configProperties":{{"System.Globalization.Invariant":true}}}}}}"#
+    );
+    std::fs::write(dir.join("conformance.runtimeconfig.json"), config).unwrap();
+    let command = format!("'{host}' '{}'", program.display());
+    Some(Runner { language: "csharp on .NET", program: script(dir, "dotnet-runner", &command) })
+}
+
+/// Every scenario by .NET, with a server of its own.
+#[test]
+fn csharp_on_dotnet() {
+    let _turn = turn();
+    let dir = Folder::new("dotnet");
+    link_library(dir.path());
+    let Some(runner) = dotnet(dir.path()) else { return };
+    let rig = Rig::start("dotnet");
+    let served = serve(&runner, &rig, "888");
+    for scenario in &scenarios() {
+        let kind = scenario["kind"].as_str().unwrap();
+        // These end daemons and peers, which is the same library's part.
+        if kind == "daemon_restarted" || kind == "connect_cancelled" || kind.starts_with("peer_killed") {
+            continue;
+        }
+        let args = args_of(scenario);
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let program = Program::start(&runner.program, &rig.socket(1), &args);
+        assert_eq!(program.succeed(), "ok\n", "{}", scenario["name"]);
+        println!("{}, {}: ok", scenario["name"], runner.language);
+    }
+    drop(served);
 }
 
 /// Tests take turns: programs and daemons of one keep all cores busy, and time-outs are for programs that hang.
@@ -459,31 +541,6 @@ fn the_notebook_runs() {
     match said.trim() {
         "ok" => {}
         missing => skip_part(Needs::Tools, format!("{missing}: not installed; the notebook is not executed")),
-    }
-}
-
-/// What each ecosystem's own tools find: nothing. Rust's run with everything else's; warnings of javac and mcs fail the builds.
-#[test]
-fn formatters_and_linters_find_nothing() {
-    let _turn = turn();
-    let tools: [(&str, &str, &[&str]); 4] = [
-        ("go", "gofmt", &["-l", "."]),
-        ("python", "ruff", &["format", "--check", "--quiet", "--no-cache", "python", "tests"]),
-        ("python", "ruff", &["check", "--quiet", "--no-cache", "python", "tests", "notebooks"]),
-        ("python", "mypy", &["--no-error-summary", "--cache-dir=/dev/null"]),
-    ];
-    for (language, tool, words) in tools {
-        match Command::new(tool).args(words).current_dir(root().join(language)).output() {
-            Err(_) => skip_part(
-                Needs::Tools,
-                format!("{tool}: not installed; it does not look at {language}'s files"),
-            ),
-            Ok(out) => {
-                let said = String::from_utf8_lossy(&out.stdout);
-                let more = String::from_utf8_lossy(&out.stderr);
-                assert!(out.status.success() && said.is_empty(), "{tool} {words:?}: {said}{more}");
-            }
-        }
     }
 }
 

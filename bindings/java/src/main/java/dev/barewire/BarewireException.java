@@ -56,16 +56,26 @@ public class BarewireException extends RuntimeException {
     /** For a BW_CONNECT_ number. */
     static BarewireException notConnected(int reason) {
         String[] texts = {
-            "", "nobody listens there", "no room for another flow", "the peer does not answer",
-            "the next hop does not answer, or there is no route", "given up", "the peer takes encrypted flows only",
-            "the peer does not trust this host's key", "the peer has another key than the trusted one",
-            "the peer does not encrypt", "this host does not trust the peer's key", "this user may not connect there"
+            "",
+            "nobody listens there",
+            "no room for another flow",
+            "the peer does not answer",
+            "the next hop does not answer, or there is no route",
+            "given up",
+            "the peer takes encrypted flows only",
+            "the peer does not trust this host's key",
+            "the peer has another key than the trusted one",
+            "the peer does not encrypt",
+            "this host does not trust the peer's key",
+            "this user may not connect there"
         };
         if (reason >= 6 && reason < texts.length) {
             return new Security(texts[reason]);
         }
         // From -15 on, in the same order.
-        return reason < 6 ? of(-14 - reason, texts[reason]) : of(-19, "not connected: reason " + reason);
+        return reason < 6
+                ? of(-14 - reason, texts[reason])
+                : of(-19, "not connected: reason " + reason);
     }
 
     /** The client was closed. */

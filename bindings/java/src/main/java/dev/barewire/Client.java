@@ -31,6 +31,7 @@ public final class Client implements AutoCloseable {
     private static final int CALLS_MAX = 4096;
     private static final int KEY_BYTES = 32;
     private static final Duration FOR_EVER = Duration.ofMillis(Long.MAX_VALUE);
+
     /** Nobody has taken events for so long: the client's own thread does. */
     private static final long KEEP_AFTER_NS = 10_000_000;
 
@@ -39,27 +40,37 @@ public final class Client implements AutoCloseable {
     private final AtomicBoolean freed = new AtomicBoolean();
     private final AtomicLong tokens = new AtomicLong();
     private final ConcurrentHashMap<Long, Call> asked = new ConcurrentHashMap<>();
-    private final ConcurrentHashMap<Long, CompletableFuture<Long>> opening = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Long, CompletableFuture<Long>> opening =
+            new ConcurrentHashMap<>();
     private final Doorman doorman;
     private final ReentrantLock lock = new ReentrantLock();
+
     /** There is an event, room, an end, or nobody takes events. */
     private final Condition changed = lock.newCondition();
+
     /** The same, for the client's own thread. */
     private final Condition keep = lock.newCondition();
+
     // Claims to messages that nobody has read: they hold up who sent them, and take no memory here.
     private final ArrayDeque<long[]> queue = new ArrayDeque<>();
     // What others have taken and the client's own thread is to complete.
     private final ArrayDeque<long[]> handed = new ArrayDeque<>();
+
     /** Who takes events. */
     private Thread leader;
+
     /** How often another than the client's own thread was that. */
     private long leads;
+
     /** The client's own thread sleeps until it is told. */
     private boolean asleep;
+
     /** Threads that wait for something. */
     private int waiting;
+
     /** Those of them that wait for room. */
     private int writers;
+
     private volatile boolean stopping;
     private volatile long room;
     private volatile BarewireException ended;
@@ -110,6 +121,7 @@ public final class Client implements AutoCloseable {
     /** A call's future, which gives the request up when it is cancelled. */
     private final class Call extends CompletableFuture<byte[]> {
         private final long id;
+
         /** Its event has come, or none will: what completes it is no program's word. */
         private volatile boolean told;
 
@@ -143,7 +155,8 @@ public final class Client implements AutoCloseable {
 
         /** Whoever completed it, it is over. */
         private void over() {
-            // 0: its answer is an event already, whose dispatch finds the call here and takes it away.
+            // 0: its answer is an event already, whose dispatch finds the call here and takes it
+            // away.
             if (told || unbusy(() -> Native.requestCancel(ticket, id)) != 0) {
                 asked.remove(id);
             }
@@ -152,7 +165,7 @@ public final class Client implements AutoCloseable {
 
     private void run() {
         long[] e = new long[7];
-        for (;;) {
+        for (; ; ) {
             long[] due = due();
             if (due != null) {
                 dispatch(due);
@@ -168,7 +181,10 @@ public final class Client implements AutoCloseable {
             }
         }
         boolean closed = stopping;
-        end(closed ? BarewireException.of(BarewireException.HANDLE, "the client was closed") : ended);
+        end(
+                closed
+                        ? BarewireException.of(BarewireException.HANDLE, "the client was closed")
+                        : ended);
         if (closed) {
             free();
         }
@@ -178,7 +194,7 @@ public final class Client implements AutoCloseable {
     private long[] due() {
         lock.lock();
         try {
-            for (long seen = -1;;) {
+            for (long seen = -1; ; ) {
                 long[] due = handed.poll();
                 if (due != null || ended != null || stopping) {
                     return due;
@@ -279,41 +295,51 @@ public final class Client implements AutoCloseable {
     private void dispatch(long[] e) {
         long token = e[3];
         switch ((int) e[0]) {
-            case 1: { // connected
-                CompletableFuture<Long> to = opening.remove(token);
-                if (to == null || !to.complete(e[2])) {
-                    unbusy(() -> Native.reset(ticket, e[2]));
+            case 1:
+                { // connected
+                    CompletableFuture<Long> to = opening.remove(token);
+                    if (to == null || !to.complete(e[2])) {
+                        unbusy(() -> Native.reset(ticket, e[2]));
+                    }
+                    return;
                 }
-                return;
-            }
-            case 2: { // not connected
-                CompletableFuture<Long> to = opening.remove(token);
-                if (to != null) {
-                    to.completeExceptionally(BarewireException.notConnected((int) e[1]));
+            case 2:
+                { // not connected
+                    CompletableFuture<Long> to = opening.remove(token);
+                    if (to != null) {
+                        to.completeExceptionally(BarewireException.notConnected((int) e[1]));
+                    }
+                    return;
                 }
-                return;
-            }
-            case 7: { // listening
-                CompletableFuture<Long> to = opening.remove(token);
-                if (to != null) {
-                    to.complete(0L);
+            case 7:
+                { // listening
+                    CompletableFuture<Long> to = opening.remove(token);
+                    if (to != null) {
+                        to.complete(0L);
+                    }
+                    return;
                 }
-                return;
-            }
-            case 8: { // not listening
-                CompletableFuture<Long> to = opening.remove(token);
-                if (to != null) {
-                    to.completeExceptionally(BarewireException.of(BarewireException.PORT_TAKEN, "the UDP port is taken"));
+            case 8:
+                { // not listening
+                    CompletableFuture<Long> to = opening.remove(token);
+                    if (to != null) {
+                        to.completeExceptionally(
+                                BarewireException.of(
+                                        BarewireException.PORT_TAKEN, "the UDP port is taken"));
+                    }
+                    return;
                 }
-                return;
-            }
             case 13: // response
             case 14: // failure
                 answer(answered(token), e);
                 return;
             case 15: // unanswered
-                answered(token).tell(null,
-                        e[1] == 1 ? new TimeoutException("no answer before the deadline") : new BarewireException.FlowEnded());
+                answered(token)
+                        .tell(
+                                null,
+                                e[1] == 1
+                                        ? new TimeoutException("no answer before the deadline")
+                                        : new BarewireException.FlowEnded());
                 return;
             default:
                 // Of a later release.
@@ -326,7 +352,10 @@ public final class Client implements AutoCloseable {
             if (e[0] == 13) {
                 call.tell(body, null);
             } else {
-                call.tell(null, new BarewireException.Failure((int) e[1], new String(body, StandardCharsets.UTF_8)));
+                call.tell(
+                        null,
+                        new BarewireException.Failure(
+                                (int) e[1], new String(body, StandardCharsets.UTF_8)));
             }
         } catch (BarewireException | OutOfMemoryError why) {
             call.tell(null, why);
@@ -370,14 +399,16 @@ public final class Client implements AutoCloseable {
 
     /** Repeats a call while memory or ring is full. */
     private long patiently(LongSupplier attempt) {
-        for (;;) {
+        for (; ; ) {
             long before = room;
             long n = unbusy(attempt);
             if (n != AGAIN) {
                 return checked(n);
             }
             if (Thread.currentThread() == taker) {
-                throw new IllegalStateException("full, and the thread that takes events cannot wait: use a method with Async");
+                throw new IllegalStateException(
+                        "full, and the thread that takes events cannot wait: use a method with"
+                                + " Async");
             }
             lock.lock();
             writers++;
@@ -417,17 +448,26 @@ public final class Client implements AutoCloseable {
 
     private static long act(int op, long ticket, long flow, long number, ByteBuffer data) {
         if (data.isDirect()) {
-            return Native.actDirect(op, ticket, flow, number, data, data.position(), data.remaining());
+            return Native.actDirect(
+                    op, ticket, flow, number, data, data.position(), data.remaining());
         }
         if (data.hasArray()) {
-            return Native.act(op, ticket, flow, number, data.array(), data.arrayOffset() + data.position(), data.remaining());
+            return Native.act(
+                    op,
+                    ticket,
+                    flow,
+                    number,
+                    data.array(),
+                    data.arrayOffset() + data.position(),
+                    data.remaining());
         }
         byte[] copy = new byte[data.remaining()];
         data.duplicate().get(copy);
         return Native.act(op, ticket, flow, number, copy, 0, copy.length);
     }
 
-    private CompletableFuture<Long> start(CompletableFuture<Long> to, long token, LongSupplier attempt) {
+    private CompletableFuture<Long> start(
+            CompletableFuture<Long> to, long token, LongSupplier attempt) {
         opening.put(token, to);
         try {
             patiently(attempt);
@@ -453,7 +493,8 @@ public final class Client implements AutoCloseable {
             throw new IllegalArgumentException("UDP port " + udpPort);
         }
         long token = tokens.incrementAndGet();
-        return start(new CompletableFuture<>(), token, () -> Native.listen(ticket, udpPort, token)).thenApply(n -> null);
+        return start(new CompletableFuture<>(), token, () -> Native.listen(ticket, udpPort, token))
+                .thenApply(n -> null);
     }
 
     /**
@@ -475,17 +516,18 @@ public final class Client implements AutoCloseable {
      */
     public CompletableFuture<Long> connect(String remote, boolean ordered) {
         long token = tokens.incrementAndGet();
-        CompletableFuture<Long> to = new CompletableFuture<>() {
-            @Override
-            public boolean cancel(boolean mayInterrupt) {
-                if (!super.cancel(mayInterrupt)) {
-                    return false;
-                }
-                opening.remove(token);
-                unbusy(() -> Native.cancel(ticket, token));
-                return true;
-            }
-        };
+        CompletableFuture<Long> to =
+                new CompletableFuture<>() {
+                    @Override
+                    public boolean cancel(boolean mayInterrupt) {
+                        if (!super.cancel(mayInterrupt)) {
+                            return false;
+                        }
+                        opening.remove(token);
+                        unbusy(() -> Native.cancel(ticket, token));
+                        return true;
+                    }
+                };
         return start(to, token, () -> Native.connect(ticket, remote, ordered ? 0 : 1, token));
     }
 
@@ -613,11 +655,16 @@ public final class Client implements AutoCloseable {
                 if (ended != null) {
                     throw ended;
                 }
-                long left = end == Long.MAX_VALUE ? Integer.MAX_VALUE : end - System.nanoTime() / 1_000_000;
+                long left =
+                        end == Long.MAX_VALUE
+                                ? Integer.MAX_VALUE
+                                : end - System.nanoTime() / 1_000_000;
                 if (left <= 0) {
                     return null;
                 }
-                if (leader == null && !stopping && (!isNeeded() || Thread.currentThread() == taker)) {
+                if (leader == null
+                        && !stopping
+                        && (!isNeeded() || Thread.currentThread() == taker)) {
                     lead((int) left);
                 } else {
                     if (leader == taker && !isNeeded()) {
@@ -712,7 +759,8 @@ public final class Client implements AutoCloseable {
         if (found == null) {
             return Optional.empty();
         }
-        String name = new String(found, KEY_BYTES, found.length - KEY_BYTES, StandardCharsets.UTF_8);
+        String name =
+                new String(found, KEY_BYTES, found.length - KEY_BYTES, StandardCharsets.UTF_8);
         return Optional.of(new Identity(name, Arrays.copyOf(found, KEY_BYTES)));
     }
 

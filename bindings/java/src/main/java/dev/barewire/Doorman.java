@@ -36,7 +36,8 @@ final class Doorman extends AbstractSelector {
     protected void implCloseSelector() {}
 
     @Override
-    protected SelectionKey register(AbstractSelectableChannel channel, int operations, Object attachment) {
+    protected SelectionKey register(
+            AbstractSelectableChannel channel, int operations, Object attachment) {
         throw new UnsupportedOperationException();
     }
 

@@ -29,7 +29,10 @@ final class Native {
             System.load(Path.of(named).toAbsolutePath().toString());
             return;
         }
-        String machine = System.getProperty("os.arch").equals("amd64") ? "x86_64" : System.getProperty("os.arch");
+        String machine =
+                System.getProperty("os.arch").equals("amd64")
+                        ? "x86_64"
+                        : System.getProperty("os.arch");
         String place = "native/linux-" + machine + "/libbarewire_java.so";
         try (InputStream in = Native.class.getResourceAsStream(place)) {
             if (in == null) {
@@ -64,9 +67,11 @@ final class Native {
 
     static native long reset(long client, long flow);
 
-    static native long act(int op, long client, long flow, long number, byte[] data, int at, int len);
+    static native long act(
+            int op, long client, long flow, long number, byte[] data, int at, int len);
 
-    static native long actDirect(int op, long client, long flow, long number, ByteBuffer data, int at, int len);
+    static native long actDirect(
+            int op, long client, long flow, long number, ByteBuffer data, int at, int len);
 
     static native long requestCancel(long client, long request);
 
@@ -76,7 +81,8 @@ final class Native {
 
     static native byte[] take(long client, long flow, long offset, long len, int head, long[] out);
 
-    static native long takeDirect(long client, long flow, long offset, long len, int head, ByteBuffer into, int at);
+    static native long takeDirect(
+            long client, long flow, long offset, long len, int head, ByteBuffer into, int at);
 
     static native byte[] peer(long client, long flow, long[] out);
 

@@ -7,13 +7,15 @@ import io.aeron.Subscription;
 import io.aeron.driver.MediaDriver;
 import io.aeron.driver.ThreadingMode;
 import io.aeron.logbuffer.FragmentHandler;
+
+import org.agrona.concurrent.AgentInvoker;
+import org.agrona.concurrent.UnsafeBuffer;
+
 import java.io.EOFException;
 import java.io.IOException;
 import java.net.DatagramSocket;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
-import org.agrona.concurrent.AgentInvoker;
-import org.agrona.concurrent.UnsafeBuffer;
 
 /**
  * What {@link Bench} measures with {@code aeron}: Aeron over UDP, its media driver in the thread that sends and receives, which never
@@ -39,28 +41,36 @@ public final class BenchAeron implements Bench.Peer {
         private boolean isThere;
 
         Pair(String outChannel, String inChannel, int size) {
-            String place = System.getProperty("barewire.bench.memory", System.getProperty("java.io.tmpdir"));
+            String place =
+                    System.getProperty(
+                            "barewire.bench.memory", System.getProperty("java.io.tmpdir"));
             String folder = place + "/aeron-bench-" + ProcessHandle.current().pid();
-            driver = MediaDriver.launch(new MediaDriver.Context()
-                    .aeronDirectoryName(folder)
-                    .threadingMode(ThreadingMode.INVOKER)
-                    .dirDeleteOnStart(true)
-                    .dirDeleteOnShutdown(true));
+            driver =
+                    MediaDriver.launch(
+                            new MediaDriver.Context()
+                                    .aeronDirectoryName(folder)
+                                    .threadingMode(ThreadingMode.INVOKER)
+                                    .dirDeleteOnStart(true)
+                                    .dirDeleteOnShutdown(true));
             drive = driver.sharedAgentInvoker();
-            aeron = Aeron.connect(new Aeron.Context()
-                    .aeronDirectoryName(folder)
-                    .useConductorAgentInvoker(true)
-                    .driverAgentInvoker(drive));
+            aeron =
+                    Aeron.connect(
+                            new Aeron.Context()
+                                    .aeronDirectoryName(folder)
+                                    .useConductorAgentInvoker(true)
+                                    .driverAgentInvoker(drive));
             conduct = aeron.conductorAgentInvoker();
             out = aeron.addExclusivePublication(outChannel, STREAM);
             in = aeron.addSubscription(inChannel, STREAM);
             incoming = ByteBuffer.allocateDirect(size);
-            handler = new FragmentAssembler((buffer, offset, length, header) -> {
-                incoming.clear();
-                buffer.getBytes(offset, incoming, length);
-                incoming.flip();
-                isThere = true;
-            });
+            handler =
+                    new FragmentAssembler(
+                            (buffer, offset, length, header) -> {
+                                incoming.clear();
+                                buffer.getBytes(offset, incoming, length);
+                                incoming.flip();
+                                isThere = true;
+                            });
         }
 
         void awaitPeer() {
@@ -77,7 +87,7 @@ public final class BenchAeron implements Bench.Peer {
         @Override
         public void send(ByteBuffer data) throws IOException {
             outgoing.wrap(data, data.position(), data.remaining());
-            for (;;) {
+            for (; ; ) {
                 long position = out.offer(outgoing);
                 if (position > 0) {
                     // On the wire at once, as a socket would.
@@ -118,7 +128,7 @@ public final class BenchAeron implements Bench.Peer {
         try (Pair pair = new Pair(responses, requests, size)) {
             System.out.println("ready " + port);
             pair.awaitPeer();
-            for (;;) {
+            for (; ; ) {
                 pair.send(pair.receive());
             }
         } catch (EOFException e) {
@@ -136,7 +146,13 @@ public final class BenchAeron implements Bench.Peer {
         }
         String host = server.getAddress().getHostAddress();
         String requests = "aeron:udp?endpoint=" + host + ":" + server.getPort();
-        String responses = "aeron:udp?endpoint=" + own + ":0|control-mode=dynamic|control=" + host + ":" + (server.getPort() + 1);
+        String responses =
+                "aeron:udp?endpoint="
+                        + own
+                        + ":0|control-mode=dynamic|control="
+                        + host
+                        + ":"
+                        + (server.getPort() + 1);
         Pair pair = new Pair(requests, responses, size);
         pair.awaitPeer();
         return pair;

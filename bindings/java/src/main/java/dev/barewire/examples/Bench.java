@@ -2,6 +2,7 @@ package dev.barewire.examples;
 
 import dev.barewire.Client;
 import dev.barewire.Event;
+
 import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -62,7 +63,8 @@ public final class Bench {
 
     private static InetSocketAddress address(String where) {
         int colon = where.lastIndexOf(':');
-        return new InetSocketAddress(where.substring(0, colon), Integer.parseInt(where.substring(colon + 1)));
+        return new InetSocketAddress(
+                where.substring(0, colon), Integer.parseInt(where.substring(colon + 1)));
     }
 
     private static Link connect(String system, String where, int size) throws IOException {
@@ -93,7 +95,7 @@ public final class Bench {
 
         @Override
         public ByteBuffer receive() throws IOException {
-            for (;;) {
+            for (; ; ) {
                 Event event = client.next(FOREVER, into);
                 if (event == null) {
                     continue;
@@ -128,7 +130,11 @@ public final class Bench {
             in = socket.getInputStream();
             out = socket.getOutputStream();
             incoming = new byte[size + 4];
-            outgoing = ByteBuffer.allocate(size + 4).order(ByteOrder.LITTLE_ENDIAN).putInt(0, size).array();
+            outgoing =
+                    ByteBuffer.allocate(size + 4)
+                            .order(ByteOrder.LITTLE_ENDIAN)
+                            .putInt(0, size)
+                            .array();
             body = ByteBuffer.wrap(incoming, 4, size).slice();
         }
 
@@ -164,7 +170,7 @@ public final class Bench {
             try (ServerSocket server = new ServerSocket(port)) {
                 System.out.println("ready " + server.getLocalPort());
                 Tcp link = new Tcp(server.accept(), size);
-                for (;;) {
+                for (; ; ) {
                     link.send(link.receive());
                 }
             } catch (EOFException e) {
@@ -175,7 +181,7 @@ public final class Bench {
             client.listen(port).join();
             System.out.println("ready " + port);
             ByteBuffer into = ByteBuffer.allocateDirect(size);
-            for (;;) {
+            for (; ; ) {
                 Event event = client.next(FOREVER, into);
                 if (event != null && event.kind() == Event.Kind.MESSAGE) {
                     client.send(event.flow(), event.body());
@@ -186,7 +192,9 @@ public final class Bench {
         }
     }
 
-    private static void measure(Link link, int size, int window, long warmup, long measured, Path file) throws IOException {
+    private static void measure(
+            Link link, int size, int window, long warmup, long measured, Path file)
+            throws IOException {
         ByteBuffer data = ByteBuffer.allocateDirect(size);
         for (int i = 0; i < size; i++) {
             data.put(i, (byte) (i * 31));
@@ -205,7 +213,7 @@ public final class Bench {
             sent[i] = System.nanoTime();
             link.send(data);
         }
-        for (;;) {
+        for (; ; ) {
             if (link.receive().remaining() != size) {
                 throw new IOException("an answer of another length");
             }
@@ -247,15 +255,22 @@ public final class Bench {
         } else if (args.length == 8 && args[0].equals("run")) {
             int size = Integer.parseInt(args[3]);
             try (Link link = connect(args[1], args[2], size)) {
-                measure(link, size, Integer.parseInt(args[4]), Long.parseLong(args[5]) * 1_000_000,
-                        Long.parseLong(args[6]) * 1_000_000, Path.of(args[7]));
+                measure(
+                        link,
+                        size,
+                        Integer.parseInt(args[4]),
+                        Long.parseLong(args[5]) * 1_000_000,
+                        Long.parseLong(args[6]) * 1_000_000,
+                        Path.of(args[7]));
             }
         } else if (args.length == 2 && args[0].equals("has")) {
             if (args[1].equals("aeron")) {
                 aeron();
             }
         } else {
-            System.err.println("usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE WINDOW WARMUP_MS MEASURE_MS FILE");
+            System.err.println(
+                    "usage: has SYSTEM | serve SYSTEM PORT SIZE | run SYSTEM ADDRESS:PORT SIZE"
+                            + " WINDOW WARMUP_MS MEASURE_MS FILE");
             System.exit(2);
         }
     }

@@ -3,6 +3,7 @@ package dev.barewire.examples;
 import dev.barewire.BarewireException;
 import dev.barewire.Client;
 import dev.barewire.Event;
+
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.concurrent.CompletionException;
@@ -36,7 +37,7 @@ public final class Echo {
     private static void serve(Client client, int udpPort) {
         client.listen(udpPort).join();
         System.out.println("listening on UDP port " + udpPort);
-        for (;;) {
+        for (; ; ) {
             Event event = client.next();
             if (event.kind() == Event.Kind.MESSAGE) {
                 try {
