@@ -177,6 +177,12 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 	@command -v mdbook > /dev/null || { echo "error: mdbook is not installed" >&2; echo "hint: cargo install mdbook" >&2; exit 1; }
 	mdbook build --dest-dir "$(abspath $(TARGET))/book" docs
 
+.PHONY: test-dpdk
+test-dpdk: tools ## Test `dpdk:` ports on virtual devices (needs libdpdk-dev, pkg-config)
+	@pkg-config --atleast-version=22.11 libdpdk || { echo "error: libdpdk 22.11 or newer is not installed" >&2; echo "hint: apt-get install libdpdk-dev pkg-config" >&2; exit 1; }
+	$(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --quiet -- -D warnings
+	$(CARGO) test --package barewire-dpdk --features dpdk
+
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit
 	$(CARGO) fmt --all --check

@@ -247,77 +247,11 @@ static int find_port(const char *devargs, uint16_t *port)
 	return -ENODEV;
 }
 
-static int configure(uint16_t port, struct bwd_pool *pool, uint16_t mtu, int promiscuous, struct bwd_info *info,
-		     const char **what)
+int bwd_plug(const char *devargs, struct bwd_info *info, const char **what)
 {
-	struct rte_eth_conf config = {0};
 	struct rte_eth_dev_info device;
-	struct rte_ether_addr mac;
-	struct rte_eth_link link = {0};
 	int error;
 
-	*what = "asking the device what it can do";
-	error = rte_eth_dev_info_get(port, &device);
-	if (error)
-		return error;
-	strncpy(info->driver, device.driver_name ? device.driver_name : "", sizeof(info->driver) - 1);
-	*what = "making the memory known to the device";
-	error = rte_dev_dma_map(device.device, pool->base, (uintptr_t)pool->base, pool->len);
-	if (error == 0)
-		pool->mapped = device.device;
-	else if (rte_errno != ENOTSUP)
-		return -rte_errno;
-	config.rxmode.offloads = device.rx_offload_capa &
-				 (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
-				  RTE_ETH_RX_OFFLOAD_TCP_CKSUM);
-	*what = "configuring the device";
-	error = rte_eth_dev_configure(port, 1, 1, &config);
-	if (error)
-		return error;
-	if (mtu) {
-		*what = "setting the MTU";
-		error = rte_eth_dev_set_mtu(port, mtu);
-		if (error)
-			return error;
-	}
-	*what = "sizing the rings";
-	error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &info->rx_slots, &info->tx_slots);
-	if (error)
-		return error;
-	*what = "setting the receive queue up";
-	error = rte_eth_rx_queue_setup(port, 0, info->rx_slots, SOCKET_ID_ANY, NULL, pool->mempool);
-	if (error)
-		return error;
-	*what = "setting the transmit queue up";
-	error = rte_eth_tx_queue_setup(port, 0, info->tx_slots, SOCKET_ID_ANY, NULL);
-	if (error)
-		return error;
-	*what = "starting the device";
-	error = rte_eth_dev_start(port);
-	if (error)
-		return error;
-	/* Drivers that know no other way refuse both, and take every frame. */
-	if (promiscuous)
-		rte_eth_promiscuous_enable(port);
-	else
-		rte_eth_promiscuous_disable(port);
-	rte_eth_allmulticast_enable(port);
-	info->has_mac = rte_eth_macaddr_get(port, &mac) == 0 && rte_is_valid_assigned_ether_addr(&mac);
-	memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
-	if (rte_eth_dev_get_mtu(port, &info->mtu))
-		info->mtu = RTE_ETHER_MTU;
-	info->is_up = rte_eth_link_get_nowait(port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-	return 0;
-}
-
-int bwd_open(const char *devargs, struct bwd_pool *pool, uint16_t rx_slots, uint16_t tx_slots, uint16_t mtu,
-	     int promiscuous, struct bwd_info *info, const char **what)
-{
-	int error;
-
-	memset(info, 0, sizeof(*info));
-	info->rx_slots = rx_slots;
-	info->tx_slots = tx_slots;
 	*what = "plugging the device in";
 	error = rte_dev_probe(devargs);
 	if (error)
@@ -326,77 +260,275 @@ int bwd_open(const char *devargs, struct bwd_pool *pool, uint16_t rx_slots, uint
 	error = find_port(devargs, &info->port);
 	if (error)
 		return error;
-	error = configure(info->port, pool, mtu, promiscuous, info, what);
-	if (error)
-		bwd_close(info->port, pool);
-	return error;
+	*what = "asking the device what it can do";
+	error = rte_eth_dev_info_get(info->port, &device);
+	if (error) {
+		bwd_close(info->port);
+		return error;
+	}
+	strncpy(info->driver, device.driver_name ? device.driver_name : "", sizeof(info->driver) - 1);
+	info->rx_queues = device.max_rx_queues;
+	info->tx_queues = device.max_tx_queues;
+	return 0;
 }
 
-void bwd_close(uint16_t port, struct bwd_pool *pool)
+/* Asks for what there is, and for nothing else. */
+static void choose_offloads(const struct rte_eth_dev_info *device, struct rte_eth_conf *config, struct bwd_info *info)
+{
+	const uint64_t checks = RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
+	uint64_t fields = device->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+
+	config->rxmode.offloads = device->rx_offload_capa & (RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | checks);
+	config->txmode.offloads = device->tx_offload_capa & (RTE_ETH_TX_OFFLOAD_UDP_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM);
+	info->offloads = 0;
+	if ((config->rxmode.offloads & checks) == checks)
+		info->offloads |= BWD_RX_CHECKS;
+	if (config->txmode.offloads & RTE_ETH_TX_OFFLOAD_UDP_CKSUM)
+		info->offloads |= BWD_TX_COMPLETES_UDP;
+	if (config->txmode.offloads & RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
+		info->offloads |= BWD_TX_COMPLETES_TCP;
+	/* Other devices deal frames out in ways of their own. */
+	if (info->rx_queues > 1 && fields) {
+		config->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		config->rx_adv_conf.rss_conf.rss_hf = fields;
+		info->offloads |= BWD_RX_HASHES;
+	}
+}
+
+int bwd_configure(uint16_t mtu, struct bwd_info *info, const char **what)
+{
+	struct rte_eth_conf config = {0};
+	struct rte_eth_dev_info device;
+	struct rte_ether_addr mac;
+	int error;
+
+	*what = "asking the device what it can do";
+	error = rte_eth_dev_info_get(info->port, &device);
+	if (error)
+		return error;
+	choose_offloads(&device, &config, info);
+	*what = "configuring the device";
+	error = rte_eth_dev_configure(info->port, info->rx_queues, info->tx_queues, &config);
+	if (error && info->offloads & BWD_RX_HASHES) {
+		/* Some say that they hash and cannot be told to. */
+		info->offloads &= ~BWD_RX_HASHES;
+		config.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+		config.rx_adv_conf.rss_conf.rss_hf = 0;
+		error = rte_eth_dev_configure(info->port, info->rx_queues, info->tx_queues, &config);
+	}
+	if (error)
+		return error;
+	if (mtu) {
+		*what = "setting the MTU";
+		error = rte_eth_dev_set_mtu(info->port, mtu);
+		if (error)
+			return error;
+	}
+	*what = "sizing the rings";
+	error = rte_eth_dev_adjust_nb_rx_tx_desc(info->port, &info->rx_slots, &info->tx_slots);
+	if (error)
+		return error;
+	*what = "setting a transmit queue up";
+	for (uint16_t queue = 0; queue < info->tx_queues; queue++) {
+		error = rte_eth_tx_queue_setup(info->port, queue, info->tx_slots, SOCKET_ID_ANY, NULL);
+		if (error)
+			return error;
+	}
+	info->has_mac = rte_eth_macaddr_get(info->port, &mac) == 0 && rte_is_valid_assigned_ether_addr(&mac);
+	memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	if (rte_eth_dev_get_mtu(info->port, &info->mtu))
+		info->mtu = RTE_ETHER_MTU;
+	return 0;
+}
+
+int bwd_serve(const struct bwd_info *info, uint16_t queue, struct bwd_pool *pool, const char **what)
+{
+	struct rte_eth_dev_info device;
+	int error;
+
+	if (!pool->mapped) {
+		*what = "asking the device what it can do";
+		error = rte_eth_dev_info_get(info->port, &device);
+		if (error)
+			return error;
+		*what = "making the memory known to the device";
+		error = rte_dev_dma_map(device.device, pool->base, (uintptr_t)pool->base, pool->len);
+		if (error == 0)
+			pool->mapped = device.device;
+		else if (rte_errno != ENOTSUP)
+			return -rte_errno;
+	}
+	*what = "setting a receive queue up";
+	return rte_eth_rx_queue_setup(info->port, queue, info->rx_slots, SOCKET_ID_ANY, NULL, pool->mempool);
+}
+
+int bwd_run(int promiscuous, struct bwd_info *info, const char **what)
+{
+	struct rte_ether_addr mac;
+	struct rte_eth_link link = {0};
+	int error;
+
+	*what = "starting the device";
+	error = rte_eth_dev_start(info->port);
+	if (error)
+		return error;
+	/* Drivers that know no other way refuse both, and take every frame. */
+	if (promiscuous)
+		rte_eth_promiscuous_enable(info->port);
+	else
+		rte_eth_promiscuous_disable(info->port);
+	rte_eth_allmulticast_enable(info->port);
+	/* Some have one only now. */
+	if (!info->has_mac) {
+		info->has_mac = rte_eth_macaddr_get(info->port, &mac) == 0 && rte_is_valid_assigned_ether_addr(&mac);
+		memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	}
+	info->is_up = rte_eth_link_get_nowait(info->port, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+	return 0;
+}
+
+void bwd_unmap(struct bwd_pool *pool)
+{
+	if (pool->mapped)
+		rte_dev_dma_unmap(pool->mapped, pool->base, (uintptr_t)pool->base, pool->len);
+	pool->mapped = NULL;
+}
+
+void bwd_close(uint16_t port)
 {
 	struct rte_eth_dev_info device;
 	struct rte_device *plugged = rte_eth_dev_info_get(port, &device) == 0 ? device.device : NULL;
 
 	rte_eth_dev_stop(port);
-	if (pool->mapped)
-		rte_dev_dma_unmap(pool->mapped, pool->base, (uintptr_t)pool->base, pool->len);
-	pool->mapped = NULL;
 	rte_eth_dev_close(port);
 	/* Lets the same device be plugged in again. */
 	if (plugged)
 		rte_dev_remove(plugged);
 }
 
-uint16_t bwd_receive(uint16_t port, struct bwd_frame *frames, uint16_t count)
+int bwd_rss(uint16_t port, struct bwd_rss *rss)
+{
+	struct rte_eth_rss_reta_entry64 table[BWD_TABLE_MAX / RTE_ETH_RETA_GROUP_SIZE];
+	struct rte_eth_rss_conf conf = {0};
+	struct rte_eth_dev_info device;
+	int error = rte_eth_dev_info_get(port, &device);
+
+	memset(rss, 0, sizeof(*rss));
+	if (error)
+		return error;
+	if (device.reta_size == 0 || device.reta_size > BWD_TABLE_MAX || device.hash_key_size == 0 ||
+	    device.hash_key_size > BWD_KEY_MAX)
+		return -ENOTSUP;
+	conf.rss_key = rss->key;
+	conf.rss_key_len = device.hash_key_size;
+	error = rte_eth_dev_rss_hash_conf_get(port, &conf);
+	if (error)
+		return error;
+	memset(table, 0, sizeof(table));
+	for (uint16_t i = 0; i < device.reta_size; i++)
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask |= RTE_BIT64(i % RTE_ETH_RETA_GROUP_SIZE);
+	error = rte_eth_dev_rss_reta_query(port, table, device.reta_size);
+	if (error)
+		return error;
+	for (uint16_t i = 0; i < device.reta_size; i++)
+		rss->table[i] = table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE];
+	rss->key_len = device.hash_key_size;
+	rss->table_len = device.reta_size;
+	rss->udp4 = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV4_UDP) != 0;
+	rss->udp6 = (conf.rss_hf & RTE_ETH_RSS_NONFRAG_IPV6_UDP) != 0;
+	return 0;
+}
+
+static uint32_t flags_of(uint64_t flags)
+{
+	switch (flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) {
+	case RTE_MBUF_F_RX_L4_CKSUM_GOOD:
+		return BWD_RX_CHECKSUM_GOOD;
+	case RTE_MBUF_F_RX_L4_CKSUM_BAD:
+		return BWD_RX_CHECKSUM_BAD;
+	case RTE_MBUF_F_RX_L4_CKSUM_NONE:
+		return BWD_RX_CHECKSUM_NONE;
+	default:
+		return 0;
+	}
+}
+
+uint16_t bwd_receive(uint16_t port, uint16_t queue, const struct bwd_pool *pool, struct bwd_frame *frames, uint16_t count)
 {
 	struct rte_mbuf *mbufs[BURST];
-	uint16_t found = rte_eth_rx_burst(port, 0, mbufs, RTE_MIN(count, BURST));
+	uint16_t found = rte_eth_rx_burst(port, queue, mbufs, RTE_MIN(count, BURST));
+	uint16_t kept = 0;
 
 	for (uint16_t i = 0; i < found; i++) {
 		struct rte_mbuf *mbuf = mbufs[i];
-		uint64_t checksum = mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+		struct bwd_frame *frame = &frames[kept];
 
-		frames[i].chunk = chunk_of(mbuf);
-		frames[i].offset = mbuf->data_off;
-		frames[i].len = mbuf->data_len;
-		frames[i].flags = checksum == RTE_MBUF_F_RX_L4_CKSUM_GOOD  ? BWD_RX_CHECKSUM_GOOD
-				  : checksum == RTE_MBUF_F_RX_L4_CKSUM_BAD ? BWD_RX_CHECKSUM_BAD
-									   : 0;
+		/* Of another port's memory, by a device that hands mbufs from one to the other: neither ours to read nor, as that port has a
+		 * thread of its own, to free. Such devices are refused where they are known. */
+		if (unlikely(mbuf->pool != pool->mempool))
+			continue;
+		kept++;
+		frame->chunk = chunk_of(mbuf);
+		frame->offset = mbuf->data_off;
+		frame->len = mbuf->data_len;
+		frame->flags = flags_of(mbuf->ol_flags);
 		if (mbuf->nb_segs > 1) {
 			/* Back on the stack but for its first part, which goes the way of all others. */
 			rte_pktmbuf_free(mbuf->next);
-			frames[i].flags |= BWD_RX_SCATTERED;
+			frame->flags |= BWD_RX_SCATTERED;
 		}
 		/* As an mbuf lies in a mempool. */
 		mbuf->next = NULL;
 		mbuf->nb_segs = 1;
 		mbuf->ol_flags = RTE_MBUF_F_EXTERNAL;
 	}
-	return found;
+	return kept;
 }
 
-uint16_t bwd_send(uint16_t port, struct bwd_pool *pool, const struct bwd_frame *frames, uint16_t count)
+uint16_t bwd_send(uint16_t port, uint16_t queue, struct bwd_pool *pool, const struct bwd_frame *frames, uint16_t count,
+		  uint16_t *refused)
 {
 	struct rte_mbuf *mbufs[BURST];
+	uint32_t all = 0;
 
+	*refused = 0;
 	count = RTE_MIN(count, BURST);
 	for (uint16_t i = 0; i < count; i++) {
 		struct rte_mbuf *mbuf = pool->mbufs[frames[i].chunk];
+		uint32_t flags = frames[i].flags;
 
 		mbuf->data_off = frames[i].offset;
 		mbuf->data_len = frames[i].len;
 		mbuf->pkt_len = frames[i].len;
 		mbuf->ol_flags = RTE_MBUF_F_EXTERNAL;
+		mbuf->tx_offload = 0;
 		mbuf->port = port;
+		if (flags) {
+			mbuf->ol_flags |= flags & BWD_TX_UDP ? RTE_MBUF_F_TX_UDP_CKSUM : RTE_MBUF_F_TX_TCP_CKSUM;
+			mbuf->ol_flags |= flags & BWD_TX_IPV6 ? RTE_MBUF_F_TX_IPV6 : RTE_MBUF_F_TX_IPV4;
+			mbuf->l2_len = flags >> 8 & 0xff;
+			mbuf->l3_len = flags >> 16;
+		}
+		all |= flags;
 		mbufs[i] = mbuf;
 	}
-	return rte_eth_tx_burst(port, 0, mbufs, count);
+	if (all) {
+		uint16_t good = rte_eth_tx_prepare(port, queue, mbufs, count);
+
+		if (good == 0) {
+			rte_pktmbuf_free(mbufs[0]);
+			*refused = 1;
+			return 1;
+		}
+		count = good;
+	}
+	return rte_eth_tx_burst(port, queue, mbufs, count);
 }
 
-void bwd_reap(uint16_t port)
+void bwd_reap(uint16_t port, uint16_t queue)
 {
 	/* A driver that cannot say so frees as it sends. */
-	rte_eth_tx_done_cleanup(port, 0, 0);
+	rte_eth_tx_done_cleanup(port, queue, 0);
 }
 
 void bwd_look(uint16_t port, struct bwd_stats *stats, int *is_up)

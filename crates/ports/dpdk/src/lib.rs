@@ -8,6 +8,9 @@
 //! A pool of ours is external memory to DPDK: each chunk has one mbuf that stands for it and for nothing else. Chunks that the driver may
 //! use lie on a stack from which a mempool of our own takes (`shim/shim.h`); a [`Ledger`](barewire_frame::Ledger) keeps the books.
 //!
+//! A device may have several receive queues, dealt to by RSS where it can: all for one port, or some for each of several ports of a process,
+//! which is how several engines serve a card ([`DpdkConfig::share`]). Transport checksums are the card's work where it offers that.
+//!
 //! [`DpdkConfig`] says what is wanted; `DpdkPort` is the port, and exists with the feature `dpdk` only, which needs libdpdk 22.11 or newer
 //! and a C compiler. Everything else builds without.
 //!
@@ -17,9 +20,13 @@
 //! Sources: DPDK Programmer's Guide 22.11, *Mbuf Library*, *Mempool Library*, *Poll Mode Driver*; `rte_ethdev.h`.
 #![warn(missing_docs)]
 
+#[cfg(feature = "dpdk")]
+mod card;
 mod config;
 #[cfg(feature = "dpdk")]
 mod eal;
+#[cfg(feature = "dpdk")]
+mod offload;
 #[cfg(feature = "dpdk")]
 mod port;
 #[cfg(feature = "dpdk")]

@@ -1,12 +1,18 @@
 //! The port at work: bursts in, bursts out.
 
+use crate::card::{Inside, Member, hashing};
 use crate::config::DpdkConfig;
 use crate::eal;
-use crate::sys::{CHECKSUM_BAD, CHECKSUM_GOOD, Device, Mbufs, RawFrame, RawStats, SCATTERED};
+use crate::offload;
+use crate::sys::{
+    CHECKSUM_BAD, CHECKSUM_GOOD, CHECKSUM_NONE, Mbufs, RX_CHECKS, RX_HASHES, RawFrame, RawInfo, RawStats,
+    SCATTERED, TX_COMPLETES_TCP, TX_COMPLETES_UDP,
+};
 use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Ledger, Pool, Stamp, StampSource};
+use barewire_packet::Rss;
 use barewire_packet::outgoing::{self, ETH_LEN};
-use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use barewire_port::{ChecksumOffload, OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_wire::MacAddr;
 use std::ffi::CString;
 use std::io;
@@ -26,17 +32,19 @@ const FOLD_MAX: u64 = 1 << 16;
 /// Largest chunk: the length of an mbuf's buffer has 16 bits.
 const CHUNK_LEN_MAX: u32 = 1 << 15;
 
-/// A port on a device of DPDK, with one queue each way.
+/// A port on a device of DPDK, or on some of its receive queues.
 ///
 /// Received frames carry the engine's stamp. The card's verdict on transport checksums is kept where it has one; checksums that are left
-/// unfinished are completed here. There is nothing to sleep on: an engine polls it.
+/// unfinished are completed by the card where it can, else here. There is nothing to sleep on: an engine polls it.
 pub struct DpdkPort {
     config: DpdkConfig,
     uri: String,
     caps: PortCaps,
     counters: PortCounters,
     /// `None` after a failed [`reopen`](Port::reopen).
-    device: Option<Device>,
+    device: Option<Member>,
+    /// What the device does by itself.
+    offloads: u32,
     ledger: Ledger,
     shift: u32,
     /// Accepted, and refused by the driver so far: sent before anything else.
@@ -67,14 +75,16 @@ impl DpdkPort {
 
     fn open_as(config: DpdkConfig, uri: String, pool: Pool) -> Result<DpdkPort, OpenError> {
         let mut ledger = Ledger::new(pool);
-        let (device, caps, is_up) = plug_in(&config, &uri, &mut ledger)?;
+        let (device, caps, info) = plug_in(&config, &uri, &mut ledger)?;
         let shift = ledger.pool().chunk_len().trailing_zeros();
+        let is_up = info.is_up != 0 || !device.runs();
         Ok(DpdkPort {
             config,
             uri,
             caps,
             counters: PortCounters::default(),
             device: Some(device),
+            offloads: info.offloads,
             ledger,
             shift,
             waiting: [RawFrame::default(); BURST_MAX],
@@ -90,9 +100,21 @@ impl DpdkPort {
         self.ledger.outstanding()
     }
 
-    /// Whether the device says now that its link is up.
+    /// Whether the device says now that its link is up. One that waits for the ports of its other queues does not.
     pub fn link_is_up(&self) -> bool {
-        self.device.as_ref().is_some_and(|device| device.look().1)
+        let Some(device) = &self.device else { return false };
+        device.enter().and_then(|inside| device.look(&inside)).is_some_and(|(_, is_up)| is_up)
+    }
+
+    /// Whether it has started: the ports for all queues of its device are open.
+    pub fn runs(&self) -> bool {
+        self.device.as_ref().is_some_and(Member::runs)
+    }
+
+    /// How the device of this name, which ports of this process share, chooses the queue of a UDP packet. `None` where it does not say.
+    pub fn rss_of(device: &str) -> Option<Rss> {
+        let hashing = hashing(device)?;
+        Rss::new(hashing.key, hashing.table)?.hashing_ports(hashing.udp_ports)
     }
 
     fn down(&self) -> PortError {
@@ -100,19 +122,26 @@ impl DpdkPort {
         PortError::Down { port: self.uri.clone(), source }
     }
 
+    /// Enters the device, if it is there.
+    #[inline]
+    fn enter(&self) -> Option<Inside> {
+        self.device.as_ref()?.enter()
+    }
+
     /// Tries again what the driver refused.
     #[inline]
-    fn flush(&mut self) {
+    fn flush(&mut self, inside: &Inside) {
         let Some(device) = self.device.as_mut().filter(|_| self.waits > 0) else { return };
-        // SAFETY: each was checked by `queue`, and its chunk is the port's until it is sent.
-        let sent = unsafe { device.send(&self.waiting[..self.waits]) };
+        // SAFETY: each was checked by `tx_burst`, and its chunk is the port's until it is sent.
+        let (sent, refused) = unsafe { device.send(inside, &self.waiting[..self.waits]) };
+        (0..refused).for_each(|_| self.counters.drops.count(DropReason::UnfinishedChecksum));
         self.waiting.copy_within(sent..self.waits, 0);
         self.waits -= sent;
     }
 
     /// Keeps the driver's stack between its bounds.
     #[inline]
-    fn balance(&mut self) {
+    fn balance(&mut self, inside: &Inside) {
         let Some(device) = &mut self.device else { return };
         let count = device.mbufs.count();
         if count < SPARE {
@@ -122,7 +151,7 @@ impl DpdkPort {
             }
             // The pool has none: some may wait for the driver to say that they are sent.
             if device.mbufs.count() < BURST_MAX as u32 {
-                device.reap();
+                device.reap(inside);
             }
         } else if count > SPARE_MAX || self.ledger.pool().available() == 0 {
             for _ in SPARE..count {
@@ -135,10 +164,13 @@ impl DpdkPort {
 
     /// Reads the device's counters and its link.
     #[cold]
-    fn look(&mut self) {
+    fn look(&mut self, inside: &Inside) {
         let Some(device) = &self.device else { return };
-        let (stats, is_up) = device.look();
+        let Some((stats, is_up)) = device.look(inside) else { return };
         self.is_up = is_up;
+        if !device.counts_for_all() {
+            return;
+        }
         for (total, folded, reason) in [
             (stats.missed, &mut self.folded.missed, DropReason::RingFull),
             (stats.no_buffer, &mut self.folded.no_buffer, DropReason::PoolEmpty),
@@ -157,7 +189,7 @@ fn plug_in(
     config: &DpdkConfig,
     uri: &str,
     ledger: &mut Ledger,
-) -> Result<(Device, PortCaps, bool), OpenError> {
+) -> Result<(Member, PortCaps, RawInfo), OpenError> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let unsupported = |what: String| OpenError::Unsupported { uri: uri.to_owned(), what };
     let pool = ledger.pool().clone();
@@ -177,10 +209,12 @@ fn plug_in(
         call: "making mbufs",
         source,
     })?;
-    let wanted = u32::from(config.rx_slots) + SPARE;
+    let own = config.own_queues().len() as u32;
+    let wanted = u32::from(config.rx_slots) * own + SPARE;
     if (pool.available() as u32) < wanted {
+        let queues = if own > 1 { format!(" on {own} queues") } else { String::new() };
         return Err(unsupported(format!(
-            "{} free frames, and {wanted} are needed for `rx={}`",
+            "{} free frames, and {wanted} are needed for `rx={}`{queues}",
             pool.available(),
             config.rx_slots
         )));
@@ -190,19 +224,19 @@ fn plug_in(
         let Some(frame) = pool.alloc() else { break };
         mbufs.give((ledger.give(frame) >> shift) as u32);
     }
-    let slots = [config.rx_slots, config.tx_slots];
-    let opened = Device::open(&devargs, mbufs, slots, config.mtu, config.promiscuous);
+    let opened = Member::open(config, &devargs, mbufs);
     let (device, info) = opened.map_err(|(what, error)| {
         // SAFETY: the device is closed, if it ever was open.
         unsafe { ledger.take_all() };
-        if error.raw_os_error() == Some(libc::EACCES) || error.raw_os_error() == Some(libc::EPERM) {
+        let code = error.as_ref().and_then(io::Error::raw_os_error);
+        if code == Some(libc::EACCES) || code == Some(libc::EPERM) {
             return OpenError::NotPermitted {
                 uri: uri.to_owned(),
                 call: "opening the device",
                 needs: "root, or access to the device",
             };
         }
-        unsupported(format!("{what}: {error}"))
+        unsupported(error.map_or_else(|| what.clone(), |error| format!("{what}: {error}")))
     })?;
     let mtu = u32::from(info.mtu);
     let frame_max = (mtu + ETH_LEN).min(pool.frame_max() as u32);
@@ -211,21 +245,46 @@ fn plug_in(
         frame_max,
         mac: (info.has_mac != 0).then_some(MacAddr(info.mac)),
         rx_stamp: StampSource::Engine,
-        queues: 1,
+        queues: own as u16,
         in_place: true,
         zero_copy: false,
         tx_checksum: true,
+        checksum_offload: ChecksumOffload {
+            rx: info.offloads & RX_CHECKS != 0,
+            tx: info.offloads & TX_COMPLETES_UDP != 0,
+        },
         lossless_bits: false,
-        description: format!(
-            "{}, driver {}, device {}, {} + {} descriptors, frames in place",
-            crate::sys::version(),
-            info.driver(),
-            config.name(),
-            info.rx_slots,
-            info.tx_slots
-        ),
+        description: describe(config, &info),
     };
-    Ok((device, caps, info.is_up != 0))
+    Ok((device, caps, info))
+}
+
+/// What was chosen, in a line.
+fn describe(config: &DpdkConfig, info: &RawInfo) -> String {
+    let mut line = format!(
+        "{}, driver {}, device {}, {} + {} descriptors, frames in place",
+        crate::sys::version(),
+        info.driver(),
+        config.name(),
+        info.rx_slots,
+        info.tx_slots
+    );
+    if config.queues > 1 {
+        let own: Vec<_> = config.own_queues().iter().map(ToString::to_string).collect();
+        let how = if info.offloads & RX_HASHES != 0 { "by RSS" } else { "as the device deals" };
+        line += &format!(", queues {} of {} {how}", own.join(","), config.queues);
+    }
+    let does = [
+        (RX_CHECKS, "checks what comes"),
+        (TX_COMPLETES_UDP, "completes UDP"),
+        (TX_COMPLETES_TCP, "completes TCP"),
+    ];
+    let does: Vec<_> =
+        does.iter().filter(|(bit, _)| info.offloads & bit != 0).map(|(_, word)| *word).collect();
+    match does.is_empty() {
+        true => line + ", checksums in software",
+        false => line + ", checksums: the device " + &does.join(" and "),
+    }
 }
 
 impl Port for DpdkPort {
@@ -234,16 +293,21 @@ impl Port for DpdkPort {
     }
 
     fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        self.flush();
-        self.balance();
+        let Some(inside) = self.enter() else { return Err(self.down()) };
+        if !self.runs() {
+            // Its other queues have no port yet.
+            return Ok(0);
+        }
+        self.flush(&inside);
+        self.balance(&inside);
         if now >= self.next_look {
             self.next_look = now + LOOK_EVERY;
-            self.look();
+            self.look(&inside);
         }
         let Some(device) = &mut self.device else { return Err(self.down()) };
         let mut frames = [RawFrame::default(); BURST_MAX];
         let is_scarce = device.mbufs.count() < RESERVE;
-        let found = device.receive(&mut frames[..burst.room().min(BURST_MAX)]);
+        let found = device.receive(&inside, &mut frames[..burst.room().min(BURST_MAX)]);
         let (mut got, mut bytes) = (0, 0);
         for raw in &frames[..found] {
             if is_scarce {
@@ -264,6 +328,8 @@ impl Port for DpdkPort {
             }
             if raw.flags & CHECKSUM_GOOD != 0 {
                 frame.set_checksum(ChecksumState::Verified);
+            } else if raw.flags & CHECKSUM_NONE != 0 {
+                frame.set_checksum(offload::left_open(frame.data()));
             }
             frame.set_stamp(Stamp::engine(now));
             bytes += u64::from(raw.len);
@@ -277,22 +343,25 @@ impl Port for DpdkPort {
     }
 
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
-        if now >= self.next_look {
+        let inside = self.enter();
+        if let Some(inside) = &inside
+            && now >= self.next_look
+        {
             self.next_look = now + LOOK_EVERY;
-            self.look();
+            self.look(inside);
         }
-        if self.device.is_none() || !self.is_up {
+        let Some(inside) = inside.filter(|_| self.is_up) else {
             for _ in 0..burst.len() {
                 self.counters.drops.count(DropReason::PortDown);
             }
             burst.clear();
             return Err(self.down());
-        }
-        self.flush();
+        };
+        self.flush(&inside);
         if burst.is_empty() {
             return Ok(0);
         }
-        if self.waits > 0 {
+        if self.waits > 0 || !self.runs() {
             self.counters.tx_full.add(1);
             return Ok(0);
         }
@@ -305,10 +374,14 @@ impl Port for DpdkPort {
             }
             let Some(mut frame) = burst.pop() else { break };
             taken += 1;
-            if let Err(reason) = outgoing::make_sendable(&mut frame, self.caps.frame_max) {
-                self.counters.drops.count(reason);
-                continue;
-            }
+            let checked = outgoing::check(&frame, self.caps.frame_max);
+            let flags = match checked.and_then(|()| offload::leave_or_complete(&mut frame, self.offloads)) {
+                Ok(flags) => flags,
+                Err(reason) => {
+                    self.counters.drops.count(reason);
+                    continue;
+                }
+            };
             if !own {
                 let Some(copy) = self.ledger.pool().alloc_from(frame.data()) else {
                     self.counters.drops.count(DropReason::PoolEmpty);
@@ -318,15 +391,15 @@ impl Port for DpdkPort {
             }
             let (offset, len) = (frame.headroom() as u32, frame.len() as u32);
             let chunk = (self.ledger.give(frame) >> self.shift) as u32;
-            self.waiting[queued] = RawFrame { chunk, offset, len, flags: 0 };
+            self.waiting[queued] = RawFrame { chunk, offset, len, flags };
             queued += 1;
             bytes += u64::from(len);
         }
         self.waits = queued;
         self.counters.tx_frames.add(queued as u64);
         self.counters.tx_bytes.add(bytes);
-        self.flush();
-        self.balance();
+        self.flush(&inside);
+        self.balance(&inside);
         Ok(taken)
     }
 
@@ -341,8 +414,9 @@ impl Port for DpdkPort {
 
     fn reopen(&mut self) -> Result<(), OpenError> {
         self.close();
-        let (device, caps, is_up) = plug_in(&self.config, &self.uri, &mut self.ledger)?;
-        (self.device, self.caps, self.is_up) = (Some(device), caps, is_up);
+        let (device, caps, info) = plug_in(&self.config, &self.uri, &mut self.ledger)?;
+        self.is_up = info.is_up != 0 || !device.runs();
+        (self.device, self.caps, self.offloads) = (Some(device), caps, info.offloads);
         self.folded = RawStats::default();
         Ok(())
     }

@@ -4,12 +4,22 @@ use barewire_frame::Pool;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::io;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// As in the shim.
 pub(crate) const CHECKSUM_GOOD: u32 = 1;
 pub(crate) const CHECKSUM_BAD: u32 = 2;
 pub(crate) const SCATTERED: u32 = 4;
+pub(crate) const CHECKSUM_NONE: u32 = 8;
+pub(crate) const TX_UDP: u32 = 1;
+pub(crate) const TX_TCP: u32 = 2;
+pub(crate) const TX_IPV6: u32 = 4;
+/// Bits of [`RawInfo::offloads`].
+pub(crate) const RX_CHECKS: u32 = 1;
+pub(crate) const TX_COMPLETES_UDP: u32 = 2;
+pub(crate) const TX_COMPLETES_TCP: u32 = 4;
+pub(crate) const RX_HASHES: u32 = 8;
+const KEY_MAX: usize = 64;
+const TABLE_MAX: usize = 2048;
 
 /// A frame in a chunk: `struct bwd_frame`.
 #[repr(C)]
@@ -25,14 +35,36 @@ pub(crate) struct RawFrame {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct RawInfo {
-    port: u16,
+    pub(crate) port: u16,
     pub(crate) mtu: u16,
     pub(crate) rx_slots: u16,
     pub(crate) tx_slots: u16,
+    /// Queues that it can have, then those that it has.
+    pub(crate) rx_queues: u16,
+    pub(crate) tx_queues: u16,
     pub(crate) mac: [u8; 6],
     pub(crate) has_mac: u8,
     pub(crate) is_up: u8,
+    pub(crate) offloads: u32,
     driver: [c_char; 64],
+}
+
+/// How a device chooses a queue: `struct bwd_rss`.
+#[repr(C)]
+struct RawRss {
+    key_len: u16,
+    table_len: u16,
+    udp4: u8,
+    udp6: u8,
+    key: [u8; KEY_MAX],
+    table: [u16; TABLE_MAX],
+}
+
+/// The same: key, queues, and whether UDP ports count over IPv4 and over IPv6.
+pub(crate) struct Hashing {
+    pub(crate) key: Vec<u8>,
+    pub(crate) table: Vec<u32>,
+    pub(crate) udp_ports: [bool; 2],
 }
 
 /// Counts of the device: `struct bwd_stats`.
@@ -46,7 +78,7 @@ pub(crate) struct RawStats {
 }
 
 #[repr(C)]
-struct RawPool {
+pub(crate) struct RawPool {
     _opaque: [u8; 0],
 }
 
@@ -65,20 +97,23 @@ unsafe extern "C" {
     fn bwd_pool_give(pool: *mut RawPool, chunk: u32) -> c_int;
     fn bwd_pool_take(pool: *mut RawPool) -> u32;
     fn bwd_pool_count(pool: *const RawPool) -> u32;
-    fn bwd_open(
-        devargs: *const c_char,
+    fn bwd_plug(devargs: *const c_char, info: *mut RawInfo, what: *mut *const c_char) -> c_int;
+    fn bwd_configure(mtu: u16, info: *mut RawInfo, what: *mut *const c_char) -> c_int;
+    fn bwd_serve(info: *const RawInfo, queue: u16, pool: *mut RawPool, what: *mut *const c_char) -> c_int;
+    fn bwd_run(promiscuous: c_int, info: *mut RawInfo, what: *mut *const c_char) -> c_int;
+    fn bwd_unmap(pool: *mut RawPool);
+    fn bwd_close(port: u16);
+    fn bwd_rss(port: u16, rss: *mut RawRss) -> c_int;
+    fn bwd_receive(port: u16, queue: u16, pool: *const RawPool, frames: *mut RawFrame, count: u16) -> u16;
+    fn bwd_send(
+        port: u16,
+        queue: u16,
         pool: *mut RawPool,
-        rx_slots: u16,
-        tx_slots: u16,
-        mtu: u16,
-        promiscuous: c_int,
-        info: *mut RawInfo,
-        what: *mut *const c_char,
-    ) -> c_int;
-    fn bwd_close(port: u16, pool: *mut RawPool);
-    fn bwd_receive(port: u16, frames: *mut RawFrame, count: u16) -> u16;
-    fn bwd_send(port: u16, pool: *mut RawPool, frames: *const RawFrame, count: u16) -> u16;
-    fn bwd_reap(port: u16);
+        frames: *const RawFrame,
+        count: u16,
+        refused: *mut u16,
+    ) -> u16;
+    fn bwd_reap(port: u16, queue: u16);
     fn bwd_look(port: u16, stats: *mut RawStats, is_up: *mut c_int);
 }
 
@@ -131,6 +166,11 @@ impl Mbufs {
             .ok_or_else(|| error_of(-io::Error::last_os_error().raw_os_error().unwrap_or(libc::ENOMEM)))
     }
 
+    /// For the device that receives into them, which is closed before they go.
+    pub(crate) fn raw(&self) -> NonNull<RawPool> {
+        self.raw
+    }
+
     /// Lets DPDK take a chunk, which nobody else uses meanwhile.
     pub(crate) fn give(&mut self, chunk: u32) {
         debug_assert!((chunk as usize) < self._pool.capacity());
@@ -157,103 +197,185 @@ impl Mbufs {
 
 impl Drop for Mbufs {
     fn drop(&mut self) {
-        // SAFETY: made by `bwd_pool_new`; the device that used it is closed (`Device` goes first).
+        // SAFETY: made by `bwd_pool_new`; the device that used it is closed (`Member` goes first).
         unsafe { bwd_pool_free(self.raw.as_ptr()) }
     }
 }
 
-/// DPDK's list of devices is the process's, and plugging in and out is for one thread at a time.
-fn plugging() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// What failed, in the shim's words, and the error; or all of it in words.
+pub(crate) type Failed = (String, Option<io::Error>);
+
+/// Runs a step of opening a device.
+fn step(run: impl FnOnce(*mut *const c_char) -> c_int) -> Result<(), Failed> {
+    let mut what = c"opening the device".as_ptr();
+    match run(&mut what) {
+        0 => Ok(()),
+        code => {
+            // SAFETY: the shim lets it point at constant C strings.
+            let what = unsafe { CStr::from_ptr(what) }.to_string_lossy().into_owned();
+            Err((what, Some(error_of(code))))
+        }
+    }
 }
 
-/// A device that runs on the mbufs it was opened with.
-pub(crate) struct Device {
-    port: u16,
-    pub(crate) mbufs: Mbufs,
+/// A device that is plugged in. One thread at a time plugs in, configures, serves, runs and closes: DPDK's list of devices is the process's.
+#[derive(Clone, Copy)]
+pub(crate) struct Plugged {
+    pub(crate) info: RawInfo,
 }
 
-impl Device {
-    /// Opens it. What failed, with the error, if so.
-    pub(crate) fn open(
-        devargs: &CStr,
-        mbufs: Mbufs,
-        [rx_slots, tx_slots]: [u16; 2],
-        mtu: Option<u16>,
-        promiscuous: bool,
-    ) -> Result<(Device, RawInfo), (String, io::Error)> {
+impl Plugged {
+    /// Plugs it in. It can have as many queues as its `info` says.
+    pub(crate) fn new(devargs: &CStr) -> Result<Plugged, Failed> {
         let mut info = RawInfo {
             port: 0,
             mtu: 0,
             rx_slots: 0,
             tx_slots: 0,
+            rx_queues: 0,
+            tx_queues: 0,
             mac: [0; 6],
             has_mac: 0,
             is_up: 0,
+            offloads: 0,
             driver: [0; 64],
         };
-        let mut what = c"opening the device".as_ptr();
-        let _turn = plugging();
-        // SAFETY: C strings and out parameters that live through the call; the mbufs outlive the device.
-        let code = unsafe {
-            bwd_open(
-                devargs.as_ptr(),
-                mbufs.raw.as_ptr(),
-                rx_slots,
-                tx_slots,
-                mtu.unwrap_or(0),
-                c_int::from(promiscuous),
-                &mut info,
-                &mut what,
-            )
-        };
-        if code != 0 {
-            // SAFETY: the shim lets it point at constant C strings.
-            let what = unsafe { CStr::from_ptr(what) }.to_string_lossy().into_owned();
-            return Err((what, error_of(code)));
-        }
-        Ok((Device { port: info.port, mbufs }, info))
+        // SAFETY: a C string and an out parameter that live through the call.
+        step(|what| unsafe { bwd_plug(devargs.as_ptr(), &mut info, what) })?;
+        Ok(Plugged { info })
     }
 
-    /// Receives: how many of `frames` were filled. Each chunk is the caller's then.
-    #[inline]
-    pub(crate) fn receive(&mut self, frames: &mut [RawFrame]) -> usize {
-        // SAFETY: the port is open, and `frames` has room for so many.
-        usize::from(unsafe { bwd_receive(self.port, frames.as_mut_ptr(), frames.len() as u16) })
+    /// Gives it the queues and slots that its `info` asks for.
+    pub(crate) fn configure(&mut self, mtu: Option<u16>) -> Result<(), Failed> {
+        // SAFETY: the port is plugged in, and the out parameter lives through the call.
+        step(|what| unsafe { bwd_configure(mtu.unwrap_or(0), &mut self.info, what) })
     }
 
-    /// Sends: how many from the front the driver took. Their chunks are the driver's until they are on the stack again.
+    /// Lets a queue receive into a pool.
     ///
     /// # Safety
-    /// Each frame lies within its chunk of this pool, and nobody else uses that chunk.
-    #[inline]
-    pub(crate) unsafe fn send(&mut self, frames: &[RawFrame]) -> usize {
-        let mbufs = self.mbufs.raw.as_ptr();
-        // SAFETY: the port is open; the frames are the caller's condition.
-        usize::from(unsafe { bwd_send(self.port, mbufs, frames.as_ptr(), frames.len() as u16) })
+    /// The pool outlives the device, and its thread uses it no more until the device runs or is closed.
+    pub(crate) unsafe fn serve(&mut self, queue: u16, pool: NonNull<RawPool>) -> Result<(), Failed> {
+        // SAFETY: the port is configured; the pool is the caller's condition.
+        step(|what| unsafe { bwd_serve(&self.info, queue, pool.as_ptr(), what) })
     }
 
-    /// Lets the driver free what it has sent.
-    pub(crate) fn reap(&mut self) {
-        // SAFETY: the port is open.
-        unsafe { bwd_reap(self.port) }
+    /// Starts it. Each of its queues is served.
+    pub(crate) fn run(&mut self, promiscuous: bool) -> Result<(), Failed> {
+        // SAFETY: the port is configured, and the out parameter lives through the call.
+        step(|what| unsafe { bwd_run(c_int::from(promiscuous), &mut self.info, what) })
     }
 
-    /// The device's counts, and whether its link is up.
-    pub(crate) fn look(&self) -> (RawStats, bool) {
-        let (mut stats, mut is_up) = (RawStats::default(), 0);
-        // SAFETY: the port is open, and both live through the call.
-        unsafe { bwd_look(self.port, &mut stats, &mut is_up) };
-        (stats, is_up != 0)
+    /// Stops it and unplugs it.
+    ///
+    /// # Safety
+    /// Once, and nobody uses the port or one of the pools meanwhile, nor the port afterwards. The pools are there.
+    pub(crate) unsafe fn close(&self, pools: &[NonNull<RawPool>]) {
+        for pool in pools {
+            // SAFETY: the caller's condition.
+            unsafe { bwd_unmap(pool.as_ptr()) }
+        }
+        // SAFETY: the caller's condition.
+        unsafe { bwd_close(self.info.port) }
+    }
+
+    /// How it chooses the queue of a frame, where it says so.
+    pub(crate) fn hashing(&self) -> Option<Hashing> {
+        let mut raw = Box::new(RawRss {
+            key_len: 0,
+            table_len: 0,
+            udp4: 0,
+            udp6: 0,
+            key: [0; KEY_MAX],
+            table: [0; TABLE_MAX],
+        });
+        // SAFETY: the port is plugged in, and the out parameter lives through the call.
+        if unsafe { bwd_rss(self.info.port, &mut *raw) } != 0 {
+            return None;
+        }
+        Some(Hashing {
+            key: raw.key.get(..usize::from(raw.key_len))?.to_vec(),
+            table: raw.table.get(..usize::from(raw.table_len))?.iter().map(|q| u32::from(*q)).collect(),
+            udp_ports: [raw.udp4 != 0, raw.udp6 != 0],
+        })
     }
 }
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _turn = plugging();
-        // SAFETY: the port is open, and is not used after this.
-        unsafe { bwd_close(self.port, self.mbufs.raw.as_ptr()) }
+/// Queues of a device that runs: what one thread does with them.
+pub(crate) struct Queues {
+    port: u16,
+    /// Receive queues of this thread's own, and which is next.
+    rx: Vec<u16>,
+    next: usize,
+    tx: u16,
+}
+
+impl Queues {
+    pub(crate) fn new(port: u16, rx: Vec<u16>, tx: u16) -> Queues {
+        Queues { port, rx, next: 0, tx }
+    }
+
+    /// Whether the device's first queue is among them.
+    pub(crate) fn has_first(&self) -> bool {
+        self.rx.contains(&0)
+    }
+
+    /// Receives, from each queue in turn: how many of `frames` were filled. Each chunk is the caller's then.
+    ///
+    /// # Safety
+    /// The device runs meanwhile, and receives into `mbufs` on these queues, which no other thread uses.
+    #[inline]
+    pub(crate) unsafe fn receive(&mut self, mbufs: &mut Mbufs, frames: &mut [RawFrame]) -> usize {
+        let mut found = 0;
+        for _ in 0..self.rx.len() {
+            let queue = self.rx[self.next];
+            self.next = if self.next + 1 == self.rx.len() { 0 } else { self.next + 1 };
+            let room = frames.len() - found;
+            let to = &mut frames[found..];
+            // SAFETY: `to` has so much room; the rest is the caller's condition.
+            found += usize::from(unsafe {
+                bwd_receive(self.port, queue, mbufs.raw.as_ptr(), to.as_mut_ptr(), room as u16)
+            });
+            if found == frames.len() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Sends: how many from the front the driver took, and how many of these it can never send. Their chunks are the driver's until they are
+    /// on the stack again.
+    ///
+    /// # Safety
+    /// The device runs meanwhile; no other thread uses the transmit queue or `mbufs`. Each frame lies within its chunk of this pool, and
+    /// nobody else uses that chunk.
+    #[inline]
+    pub(crate) unsafe fn send(&mut self, mbufs: &mut Mbufs, frames: &[RawFrame]) -> (usize, usize) {
+        let (mut refused, count) = (0, frames.len() as u16);
+        // SAFETY: the caller's condition.
+        let sent =
+            unsafe { bwd_send(self.port, self.tx, mbufs.raw.as_ptr(), frames.as_ptr(), count, &mut refused) };
+        (usize::from(sent), usize::from(refused))
+    }
+
+    /// Lets the driver free what it has sent.
+    ///
+    /// # Safety
+    /// The device runs meanwhile, and no other thread uses the transmit queue.
+    pub(crate) unsafe fn reap(&mut self) {
+        // SAFETY: the caller's condition.
+        unsafe { bwd_reap(self.port, self.tx) }
+    }
+
+    /// The device's counts, and whether its link is up.
+    ///
+    /// # Safety
+    /// The device runs meanwhile.
+    pub(crate) unsafe fn look(&self) -> (RawStats, bool) {
+        let (mut stats, mut is_up) = (RawStats::default(), 0);
+        // SAFETY: the caller's condition, and both live through the call.
+        unsafe { bwd_look(self.port, &mut stats, &mut is_up) };
+        (stats, is_up != 0)
     }
 }
 

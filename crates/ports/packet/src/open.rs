@@ -11,7 +11,7 @@ use crate::sys::{self, Mapping};
 use crate::vnet::VNET_LEN;
 use barewire_base::Instant;
 use barewire_frame::{Pool, StampSource};
-use barewire_port::{OpenError, PortCaps, PortCounters, PortUri};
+use barewire_port::{ChecksumOffload, OpenError, PortCaps, PortCounters, PortUri};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -261,6 +261,7 @@ impl PacketPort {
             in_place: false,
             zero_copy: false,
             tx_checksum: true,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: false,
             description: opening.describe(bypass, hardware.as_ref()),
         };

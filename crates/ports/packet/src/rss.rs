@@ -54,6 +54,11 @@ impl Rss {
         })
     }
 
+    /// The same, for cards that hash UDP ports over one version of IP only: over IPv4, over IPv6. `None`: over neither.
+    pub fn hashing_ports(self, hashes_ports: [bool; 2]) -> Option<Rss> {
+        hashes_ports.contains(&true).then_some(Rss { hashes_ports, ..self })
+    }
+
     /// The queue on which packets from `src` to `dst` come in; `None` where the card does not hash their ports.
     pub fn queue(&self, src: SocketAddr, dst: SocketAddr) -> Option<u32> {
         if !self.hashes_ports[usize::from(src.is_ipv6())] {
@@ -154,7 +159,8 @@ mod tests {
         let rss = Rss::new(KEY.to_vec(), vec![0, 1]).unwrap();
         let (v4, v6) = ("10.0.0.1:1".parse().unwrap(), "[::1]:1".parse().unwrap());
         assert_eq!(rss.queue(v4, v6), None);
-        let addresses_only = Rss { hashes_ports: [false, true], ..rss };
+        assert_eq!(rss.clone().hashing_ports([false, false]), None);
+        let addresses_only = rss.hashing_ports([false, true]).unwrap();
         assert_eq!(addresses_only.queue(v4, v4), None);
     }
 }

@@ -6,6 +6,15 @@ use barewire_frame::StampSource;
 /// An Ethernet address.
 pub type MacAddr = barewire_wire::MacAddr;
 
+/// Transport checksums (UDP, TCP) that the device takes off the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChecksumOffload {
+    /// It checks those of received frames.
+    pub rx: bool,
+    /// It completes those of sent frames that are left unfinished.
+    pub tx: bool,
+}
+
 /// What a port can do. Fixed when the port is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortCaps {
@@ -25,6 +34,8 @@ pub struct PortCaps {
     pub zero_copy: bool,
     /// Frames may be sent with an unfinished transport checksum; the port completes it.
     pub tx_checksum: bool,
+    /// Which of that, and of the checks on receipt, the port leaves to the device.
+    pub checksum_offload: ChecksumOffload,
     /// Frames that the medium itself cannot corrupt (memory between two threads or processes).
     pub lossless_bits: bool,
     /// What was chosen and why, for people: one line.

@@ -44,7 +44,7 @@ mod unix;
 mod uri;
 
 pub use barewire_text::suggest;
-pub use caps::{MacAddr, PortCaps, PortCounters};
+pub use caps::{ChecksumOffload, MacAddr, PortCaps, PortCounters};
 pub use error::{OpenError, PortError};
 pub use fault::{Direction, Fault, FaultConfig, FaultObserver, HELD_MAX, Judged};
 pub use fault_plan::{

@@ -12,7 +12,7 @@
 
 use crate::memory_file::LinkFile;
 use crate::sys::EventFd;
-use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use crate::{ChecksumOffload, OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_base::{DropReason, Instant};
 use barewire_frame::{Burst, ChecksumState, Frame, Pool, Stamp, StampSource};
 use barewire_ring::Region;
@@ -160,6 +160,7 @@ impl MemoryEnd {
             in_place: false,
             zero_copy: false,
             tx_checksum: false,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: true,
             description: format!(
                 "memory link {place}, end {}, {} slots of {} B",

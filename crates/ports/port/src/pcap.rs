@@ -2,8 +2,8 @@
 
 use crate::pcap_file::LINK_ETHERNET;
 use crate::{
-    OpenError, PcapError, PcapPacket, PcapReader, PcapWriter, Port, PortCaps, PortCounters, PortError,
-    PortUri, sys,
+    ChecksumOffload, OpenError, PcapError, PcapPacket, PcapReader, PcapWriter, Port, PortCaps, PortCounters,
+    PortError, PortUri, sys,
 };
 use barewire_base::{DropReason, Instant};
 use barewire_frame::{Burst, ClockDomain, Frame, Pool, Stamp, StampSource};
@@ -164,6 +164,7 @@ impl PcapPort {
             in_place: false,
             zero_copy: false,
             tx_checksum: false,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: true,
             description: format!("capture: {}", story.join("; ")),
         };

@@ -1,7 +1,7 @@
 //! The unix port: one Ethernet frame per datagram between two socket files, as QEMU's `-netdev dgram` speaks it.
 
 use crate::sys::{self, Received, UnixAddr};
-use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use crate::{ChecksumOffload, OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_base::{DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Frame, Pool, Stamp, StampSource};
 use std::fs;
@@ -101,6 +101,7 @@ impl UnixPort {
             in_place: false,
             zero_copy: false,
             tx_checksum: false,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: true,
             description: format!("unix datagrams, {} to {}, mtu {mtu}", mine.display(), theirs.display()),
         };

@@ -8,7 +8,7 @@ use barewire_base::Instant;
 use barewire_frame::{Ledger, Pool, StampSource};
 use barewire_packet::interface::Interface;
 use barewire_packet::outgoing::{ETH_LEN, VLAN_LEN};
-use barewire_port::{OpenError, PortCaps, PortCounters};
+use barewire_port::{ChecksumOffload, OpenError, PortCaps, PortCounters};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -141,6 +141,7 @@ impl Opening<'_> {
             in_place: true,
             zero_copy: how.zero_copy,
             tx_checksum: true,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: false,
             description: self.describe(&how, &hook.words, &queues, &busy_poll_words),
         };

@@ -73,7 +73,7 @@ pub use page::{
     PAGE_NAME_MAX, counters_folders, counters_pages, counters_path, page_of_draft,
 };
 pub use ports::{
-    best_port, engine_port, for_host, interface_of, open_port, queues_of, target_on, with_claims,
+    best_port, engine_port, for_host, interface_of, open_port, queues_of, rss_of, target_on, with_claims,
 };
 pub use rdma::{PeerPath, RdmaStack, UDP_PORT as RDMA_UDP_PORT};
 pub use registry::{Family, Place, Unit, families, place};

@@ -1,8 +1,8 @@
 //! Every kind of port behind one door, and the best one for an interface.
 
 use barewire_frame::{Pool, PoolConfig};
-use barewire_packet::PacketPort;
 use barewire_packet::interface::Interface;
+use barewire_packet::{PacketPort, Rss};
 use barewire_port::{OpenError, Port, PortUri};
 use barewire_xdp::{CLAIM_MAX, Queues, XdpPort};
 use std::net::IpAddr;
@@ -79,17 +79,33 @@ pub fn with_claims(uri: PortUri, addresses: &[IpAddr]) -> Result<PortUri, OpenEr
     Ok(uri.with("claim", claims.join(",")))
 }
 
-/// The `xdp:` port of one of several engines that share an interface: the receive queues that are its own, dealt out in turns of
-/// those that there are or that the URI names, with one XDP program for all.
+/// The `xdp:` or `dpdk:` port of one of several engines that share an interface: the receive queues that are its own, dealt out in turns of
+/// those that there are or that the URI names, with one XDP program or device for all. A device of DPDK has as many queues as its URI says, or
+/// one for each engine.
 ///
 /// # Errors
 /// [`OpenError::NotFound`] for an interface that is not there, [`OpenError::Unsupported`] when it has fewer queues than there are
 /// engines, [`OpenError::BadUri`].
 pub fn engine_port(uri: PortUri, engine: u8, engines: u8) -> Result<PortUri, OpenError> {
-    if uri.scheme != "xdp" || engines <= 1 {
+    if engines <= 1 {
         return Ok(uri);
     }
-    let there = Interface::find(uri.text(), &uri.target)?.queues;
+    let (uri, there, hint) = match uri.scheme.as_str() {
+        "xdp" => {
+            let (there, name) = (Interface::find(uri.text(), &uri.target)?.queues, uri.target.clone());
+            let hint = format!(
+                "more queues (ethtool -L {name} combined {engines}), fewer engines, or packet:{name}"
+            );
+            (uri, there, hint)
+        }
+        "dpdk" => match uri.options.get("queues").map(|text| text.parse()) {
+            None => (uri.with("queues", engines), u32::from(engines), "more of them in `queue`".to_owned()),
+            Some(Ok(there)) => (uri, there, format!("`queues={engines}`, or fewer engines")),
+            // What cannot be read is told when the port is opened.
+            Some(Err(_)) => return Ok(uri),
+        },
+        _ => return Ok(uri),
+    };
     let all = match uri.options.get("queue").map(|text| Queues::parse(text)) {
         Some(Some(Queues::List(list))) => list,
         // What cannot be read is told when the port is opened.
@@ -100,11 +116,8 @@ pub fn engine_port(uri: PortUri, engine: u8, engines: u8) -> Result<PortUri, Ope
         return Err(OpenError::Unsupported {
             uri: uri.text().to_owned(),
             what: format!(
-                "{engines} engines on {} receive queues, of which each needs one; hint: more queues (ethtool -L {} combined {engines}), \
-                 fewer engines, or packet:{}",
-                all.len(),
-                uri.target,
-                uri.target
+                "{engines} engines on {} receive queues, of which each needs one; hint: {hint}",
+                all.len()
             ),
         });
     }
@@ -113,9 +126,21 @@ pub fn engine_port(uri: PortUri, engine: u8, engines: u8) -> Result<PortUri, Ope
     Ok(uri.with("queue", own.join(",")).with("share", 1))
 }
 
-/// The receive queues that the URI of an `xdp:` port lists.
+/// How the device of a port chooses the receive queue of a UDP packet. `None`: it does not say. A device of DPDK says so once the ports for
+/// all of its queues are open.
+pub fn rss_of(uri: &PortUri) -> Option<Rss> {
+    match uri.scheme.as_str() {
+        #[cfg(feature = "dpdk")]
+        "dpdk" => barewire_dpdk::DpdkPort::rss_of(&uri.target),
+        "dpdk" => None,
+        _ => Rss::of(&uri.target),
+    }
+}
+
+/// The receive queues that the URI of an `xdp:` or `dpdk:` port lists.
 pub fn queues_of(uri: &PortUri) -> Option<Vec<u32>> {
-    match Queues::parse(uri.options.get("queue").filter(|_| uri.scheme == "xdp")?)? {
+    let has_queues = matches!(uri.scheme.as_str(), "xdp" | "dpdk");
+    match Queues::parse(uri.options.get("queue").filter(|_| has_queues)?)? {
         Queues::List(list) => Some(list),
         Queues::All => None,
     }
@@ -201,6 +226,26 @@ mod tests {
         assert_eq!(claims("xdp:eth0", 0).unwrap(), None);
         let refused = claims("xdp:eth0", 65).unwrap_err().to_string();
         assert!(refused.contains("claim=all"), "{refused}");
+    }
+
+    #[test]
+    fn engines_share_the_queues_of_a_device_of_dpdk() {
+        let of = |uri: &str, engine| engine_port(uri.parse().unwrap(), engine, 2);
+        let options = |uri: &str, engine| {
+            let uri = of(uri, engine).unwrap();
+            let option = |name| uri.options.get(name).map_or("", String::as_str).to_owned();
+            ([option("queues"), option("queue"), option("share")], queues_of(&uri).unwrap())
+        };
+        assert_eq!(options("dpdk:0000:00:06.0", 1), (["2", "1", "1"].map(str::to_owned), vec![1]));
+        assert_eq!(
+            options("dpdk:net_tap0?queues=5", 0),
+            (["5", "0,2,4", "1"].map(str::to_owned), vec![0, 2, 4])
+        );
+        assert_eq!(options("dpdk:net_tap0?queues=5", 1).1, [1, 3]);
+        let few = of("dpdk:net_tap0?queues=1", 0).unwrap_err().to_string();
+        assert!(few.contains("2 engines on 1 receive queues") && few.contains("hint: `queues=2`"), "{few}");
+        let alone: PortUri = "dpdk:net_tap0".parse().unwrap();
+        assert_eq!(engine_port(alone.clone(), 0, 1).unwrap(), alone);
     }
 
     #[test]

@@ -175,12 +175,16 @@ async fn ask(address: &str, count: usize) -> Outcome<()> {
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
     let over_flow = endpoint.connect_with_connector(connector).await?;
     let over_tcp = endpoint.tcp_nodelay(true).connect().await?;
-    println!("{}", once(&over_flow).await?.1.text);
-    once(&over_tcp).await?;
+    let (_, answer) = once(&over_flow).await?;
+    println!("{}", answer.text);
     let (mut flow_times, mut tcp_times) = (Vec::new(), Vec::new());
     for _ in 0..count.max(1) {
-        flow_times.push(once(&over_flow).await?.0);
-        tcp_times.push(once(&over_tcp).await?.0);
+        let (flow, tcp) = (once(&over_flow).await?, once(&over_tcp).await?);
+        if flow.1 != answer || tcp.1 != answer {
+            return Err(format!("other answers: {:?} over barewire, {:?} over TCP", flow.1, tcp.1).into());
+        }
+        flow_times.push(flow.0);
+        tcp_times.push(tcp.0);
     }
     for (name, times) in [("barewire", &mut flow_times), ("TCP", &mut tcp_times)] {
         times.sort_unstable();

@@ -94,8 +94,12 @@ async fn get(address: &str, count: usize) -> Outcome<()> {
     print!("{}", String::from_utf8_lossy(&body));
     let (mut flow_times, mut tcp_times) = (Vec::new(), Vec::new());
     for _ in 0..count.max(1) {
-        flow_times.push(ask(&mut over_flow).await?.0);
-        tcp_times.push(ask(&mut over_tcp).await?.0);
+        let (flow, tcp) = (ask(&mut over_flow).await?, ask(&mut over_tcp).await?);
+        if flow.1 != body || tcp.1 != body {
+            return Err(format!("other answers: {:?} over barewire, {:?} over TCP", flow.1, tcp.1).into());
+        }
+        flow_times.push(flow.0);
+        tcp_times.push(tcp.0);
     }
     for (name, times) in [("barewire", &mut flow_times), ("TCP", &mut tcp_times)] {
         times.sort_unstable();

@@ -26,6 +26,8 @@ struct Attempt {
     fate: Fate,
     /// Once the daemon has said which it will be.
     flow: Option<FlowId>,
+    /// What to ask for next where this fails: further addresses of the same name.
+    more: VecDeque<Request>,
     answer: Option<Result<FlowId, ConnectFailure>>,
 }
 
@@ -71,8 +73,9 @@ impl Calls {
         self.last
     }
 
-    pub(crate) fn connects(&mut self, number: u64, fate: Fate) -> ConnectId {
-        self.attempts.insert(number, Attempt { fate, flow: None, answer: None });
+    /// An attempt was asked for. Where it fails, `more` are asked for under the same number, one after the other.
+    pub(crate) fn connects(&mut self, number: u64, fate: Fate, more: VecDeque<Request>) -> ConnectId {
+        self.attempts.insert(number, Attempt { fate, flow: None, more, answer: None });
         ConnectId(number)
     }
 
@@ -163,8 +166,21 @@ impl Calls {
         }
     }
 
-    pub(crate) fn connect_failed(&mut self, number: u64, flow: FlowId, reason: ConnectFailure) -> Verdict {
+    pub(crate) fn connect_failed(
+        &mut self,
+        number: u64,
+        flow: FlowId,
+        reason: ConnectFailure,
+        owed: &mut VecDeque<Request>,
+    ) -> Verdict {
         let Some(attempt) = self.attempts.get_mut(&number) else { return Verdict::Nothing };
+        if !matches!(attempt.fate, Fate::GivenUp(_))
+            && let Some(next) = attempt.more.pop_front()
+        {
+            attempt.flow = None;
+            owed.push_back(next);
+            return Verdict::Nothing;
+        }
         match attempt.fate {
             Fate::Told(token) => {
                 self.attempts.remove(&number);
@@ -329,7 +345,8 @@ mod tests {
         let ends = || "10.0.0.1:9".parse().unwrap();
         let numbers: Vec<u64> = (0..4).map(|_| calls.next()).collect();
         let fates = [Fate::Told(7), Fate::Told(7), Fate::Told(8), Fate::Waited];
-        let ids: Vec<_> = numbers.iter().zip(fates).map(|(n, fate)| calls.connects(*n, fate)).collect();
+        let ids: Vec<_> =
+            numbers.iter().zip(fates).map(|(n, fate)| calls.connects(*n, fate, VecDeque::new())).collect();
         assert_eq!(calls.told_with(7), ids[..2]);
         // The second one is answered first.
         let verdict = calls.connected(numbers[1], flow(1), ends(), ends(), &mut owed);
@@ -337,10 +354,42 @@ mod tests {
         assert_eq!(calls.told_with(7), ids[..1]);
         assert!(calls.give_up(ids[0], true, &mut owed) && !calls.give_up(ids[1], true, &mut owed));
         assert_eq!((calls.told_with(7), calls.told_with(8)), (vec![], vec![ids[2]]));
-        let verdict = calls.connect_failed(numbers[0], flow(2), ConnectFailure::Refused);
+        let verdict = calls.connect_failed(numbers[0], flow(2), ConnectFailure::Refused, &mut owed);
         let Verdict::Tell(Event::ConnectFailed { token: 7, reason, .. }) = verdict else {
             panic!("no event")
         };
         assert_eq!(reason, ConnectFailure::Cancelled);
+    }
+
+    #[test]
+    fn a_name_fails_with_its_last_address_and_a_cancelled_one_with_none_of_them() {
+        let (mut calls, mut owed) = (Calls::default(), VecDeque::new());
+        let flow = FlowId::from_raw;
+        let request = |token, last| Request::Connect {
+            token,
+            local: None,
+            local_udp_port: 0,
+            remote: SocketAddr::from(([10, 0, 0, last], 888)),
+            ordered: true,
+        };
+        let more = |token| VecDeque::from([request(token, 2), request(token, 3)]);
+        let [first, second] = [calls.next(), calls.next()];
+        calls.connects(first, Fate::Told(7), more(first));
+        let id = calls.connects(second, Fate::Told(8), more(second));
+        for last in [2, 3] {
+            let verdict = calls.connect_failed(first, flow(1), ConnectFailure::Refused, &mut owed);
+            assert!(matches!(verdict, Verdict::Nothing));
+            assert_eq!(owed.pop_front(), Some(request(first, last)));
+            // The next one has a flow of its own.
+            calls.connecting(first, flow(2), &mut owed);
+        }
+        let verdict = calls.connect_failed(first, flow(2), ConnectFailure::TimedOut, &mut owed);
+        let failed = Event::ConnectFailed { flow: flow(2), token: 7, reason: ConnectFailure::TimedOut };
+        assert!(matches!(verdict, Verdict::Tell(event) if event == failed));
+        assert!(calls.give_up(id, true, &mut owed));
+        let verdict = calls.connect_failed(second, flow(3), ConnectFailure::Refused, &mut owed);
+        let failed = Event::ConnectFailed { flow: flow(3), token: 8, reason: ConnectFailure::Cancelled };
+        assert!(matches!(verdict, Verdict::Tell(event) if event == failed));
+        assert!(owed.is_empty());
     }
 }

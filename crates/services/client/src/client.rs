@@ -1,8 +1,9 @@
 //! Through the daemon: the application's side of a channel.
 
 use crate::calls::{Calls, Fate, Verdict};
-use crate::error::{SendError, WaitError};
+use crate::error::{ConnectWaitError, SendError, WaitError};
 use crate::event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
+use crate::names::candidates;
 use crate::reclaim::{Home, Lost};
 use crate::share::{Room, Shares};
 use crate::view::View;
@@ -15,7 +16,7 @@ use barewire_transport::security::PublicKey;
 use barewire_transport::{CloseReason, ConnectFailure, FlowId};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -211,29 +212,56 @@ impl Client {
     }
 
     /// Starts to connect. [`Event::Connected`] or [`Event::ConnectFailed`] follows, with the token of `options`. What it
-    /// gives is for [`cancel`](Self::cancel).
+    /// gives is for [`cancel`](Self::cancel). Never waits, so it takes no name: [`connect_to`](Self::connect_to).
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] when the ring is full.
     pub fn connect(&mut self, remote: SocketAddr, options: &ConnectOptions) -> Result<ConnectId, SendError> {
-        self.ask_to_connect(remote, options, Fate::Told(options.token))
+        self.ask_to_connect(&[remote], options, Fate::Told(options.token))
     }
 
+    /// As [`connect`](Self::connect), to the first address of `remote` that answers. A name is looked up as the system does
+    /// (`/etc/hosts`, DNS), which waits for the resolver; everything else does not wait. The event is that of the last address tried.
+    ///
+    /// # Errors
+    /// [`ConnectWaitError::Name`] for a name without an address, [`ConnectWaitError::WouldBlock`] when the ring is full.
+    pub fn connect_to(
+        &mut self,
+        remote: impl ToSocketAddrs,
+        options: &ConnectOptions,
+    ) -> Result<ConnectId, ConnectWaitError> {
+        let remotes = candidates(remote.to_socket_addrs()?, options.local)?;
+        Ok(self.connect_any(&remotes, options)?)
+    }
+
+    /// As [`connect_to`](Self::connect_to), once the addresses are known.
+    pub(crate) fn connect_any(
+        &mut self,
+        remotes: &[SocketAddr],
+        options: &ConnectOptions,
+    ) -> Result<ConnectId, SendError> {
+        self.ask_to_connect(remotes, options, Fate::Told(options.token))
+    }
+
+    /// Asks for a flow to the first of `remotes`, and to the next one when that fails.
     fn ask_to_connect(
         &mut self,
-        remote: SocketAddr,
+        remotes: &[SocketAddr],
         options: &ConnectOptions,
         fate: Fate,
     ) -> Result<ConnectId, SendError> {
         let number = self.calls.next();
-        self.submit(&Request::Connect {
+        let mut requests = remotes.iter().map(|remote| Request::Connect {
             token: number,
             local: options.local,
             local_udp_port: options.local_udp_port,
-            remote,
+            remote: *remote,
             ordered: options.ordered,
-        })?;
-        let id = self.calls.connects(number, fate);
+        });
+        if let Some(first) = requests.next() {
+            self.submit(&first)?;
+        }
+        let id = self.calls.connects(number, fate, requests.collect());
         self.flush();
         Ok(id)
     }
@@ -573,10 +601,15 @@ impl Client {
                 }
                 Completion::ConnectFailed { token, flow, reason } => {
                     let reason = ConnectFailure::from_code(reason).unwrap_or(ConnectFailure::Refused);
-                    let verdict = self.calls.connect_failed(token, flow_of(flow), reason);
+                    let verdict = self.calls.connect_failed(token, flow_of(flow), reason, &mut self.owed);
                     match self.apply_verdict(verdict) {
                         Some(event) => event,
-                        None => continue,
+                        None => {
+                            // Another address of the name is next.
+                            self.submit_owed();
+                            self.channel.flush();
+                            continue;
+                        }
                     }
                 }
                 Completion::Accepted { token, flow, local, remote } => {

@@ -97,10 +97,13 @@ pub enum CloseWaitError {
     Wait(#[from] WaitError),
 }
 
-/// Why `connect_wait` gave no flow.
+/// Why `connect_wait` or `connect_to_wait` gave no flow, or `connect_to` asked for none.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectWaitError {
+    /// The name has no address, or the resolver failed.
+    #[error("{0}")]
+    Name(#[from] std::io::Error),
     /// The connection was refused or not answered.
     #[error("{0}")]
     Failed(transport::ConnectFailure),

@@ -12,7 +12,7 @@
 //! use std::time::Duration;
 //!
 //! let mut client = Client::attach("hello")?;
-//! let flow = client.connect_wait("10.0.0.2:888".parse()?, &ConnectOptions::default(), Duration::from_secs(1))?;
+//! let flow = client.connect_to_wait("db.example:888", &ConnectOptions::default(), Duration::from_secs(1))?;
 //! client.send(flow, b"hello")?;
 //! while let Some(event) = client.wait_event(Some(Duration::from_secs(1)))? {
 //!     if let Event::Message(message) = event {
@@ -35,6 +35,7 @@ mod client;
 mod embedded;
 mod error;
 mod event;
+mod names;
 mod reclaim;
 pub mod requests;
 mod share;
@@ -51,5 +52,6 @@ pub use client::{Client, ClientConfig};
 pub use embedded::{Embedded, EmbeddedConfig};
 pub use error::{CloseWaitError, ConnectWaitError, OpenError, SendError, WaitError};
 pub use event::{ConnectId, ConnectOptions, Event, Inbound, PeerIdentity, SendBuf};
+pub use names::look_up;
 pub use share::ASIDE_BYTES;
 pub use view::View;

@@ -5,7 +5,7 @@
 use barewire_base::{DropReason, Instant};
 use barewire_engine::{engine_port, open_port};
 use barewire_frame::{Burst, Pool, StampSource};
-use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
+use barewire_port::{ChecksumOffload, OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_wire::eth::HEADER_LEN;
 use barewire_wire::vlan::TAG_LEN as VLAN_LEN;
 use rustix::event::{EventfdFlags, eventfd};
@@ -38,6 +38,7 @@ impl PendingPort {
             in_place: false,
             zero_copy: false,
             tx_checksum: false,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: false,
             description: format!("{}: closed until its interface is up", uri.text()),
         };

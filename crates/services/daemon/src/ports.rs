@@ -134,7 +134,7 @@ fn with_share(uri: PortUri, part: u32) -> PortUri {
 
 /// Whether several engines can have a port each on the same interface.
 fn is_shared(port: &PortSettings) -> bool {
-    port.port.parse::<PortUri>().is_ok_and(|uri| matches!(uri.scheme.as_str(), "packet" | "xdp"))
+    port.port.parse::<PortUri>().is_ok_and(|uri| matches!(uri.scheme.as_str(), "dpdk" | "packet" | "xdp"))
 }
 
 /// Whether a port can be opened on an interface as it is now, and messages sent.
@@ -163,8 +163,8 @@ impl Config {
             && let Some(port) = self.all_ports().find(|port| !is_shared(port))
         {
             let why = format!(
-                "several engines need ports that several sockets can share, packet:INTERFACE, or xdp:INTERFACE with as many receive \
-                 queues, and one is {}",
+                "several engines need ports that several sockets can share, packet:INTERFACE, or xdp:INTERFACE or dpdk:DEVICE with as many \
+                 receive queues, and one is {}",
                 port.port
             );
             return Err(bad("daemon.engines", self.engines, why));

@@ -8,7 +8,7 @@
 //! that few frames change hands.
 
 use barewire_base::{DropReason, Instant};
-use barewire_engine::{Rss, Stack, Steered, Steering, queues_of};
+use barewire_engine::{Rss, Stack, Steered, Steering, queues_of, rss_of};
 use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
 use barewire_host::Datagram;
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port, PortUri};
@@ -127,6 +127,13 @@ struct Queues {
     own: Vec<u32>,
 }
 
+impl Queues {
+    fn of(port: &PortUri) -> Option<Queues> {
+        let own = queues_of(port)?;
+        Some(Queues { rss: rss_of(port)?, own })
+    }
+}
+
 /// An engine's port, and its queues where they are known.
 struct Way {
     port: PortUri,
@@ -184,9 +191,9 @@ impl Links {
 
     /// Asks a port's card how it chooses a receive queue: anew whenever the port was opened.
     pub(crate) fn learn_queues(&mut self, leg: usize) {
-        let Some(Way { port, queues }) = self.ways.get_mut(leg) else { return };
-        let own = queues_of(port);
-        *queues = own.and_then(|own| Some(Queues { rss: Rss::of(&port.target)?, own }));
+        if let Some(Way { port, queues }) = self.ways.get_mut(leg) {
+            *queues = Queues::of(port);
+        }
     }
 
     /// A UDP port for a flow on `leg` from `local` to `remote` whose answers come in here; zero: any will do, or none was found.
@@ -197,9 +204,11 @@ impl Links {
         local: IpAddr,
         remote: SocketAddr,
     ) -> u16 {
-        let Some(Queues { rss, own }) = self.ways.get(leg).and_then(|way| way.queues.as_ref()) else {
-            return 0;
-        };
+        let Some(way) = self.ways.get(leg) else { return 0 };
+        // A device of DPDK starts with the last of its engines, after this one has asked.
+        let late = || Queues::of(&way.port).filter(|_| way.port.scheme == "dpdk");
+        let asked = if way.queues.is_none() { late() } else { None };
+        let Some(Queues { rss, own }) = way.queues.as_ref().or(asked.as_ref()) else { return 0 };
         let comes_here =
             |port| rss.queue(remote, SocketAddr::new(local, port)).is_some_and(|queue| own.contains(&queue));
         endpoint.draw_udp_port(comes_here).unwrap_or(0)

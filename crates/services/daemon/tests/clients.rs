@@ -402,3 +402,59 @@ fn an_embedded_sender_hears_when_its_flow_may_go_on() {
     while a.next_event().is_some() {}
     assert_eq!(a.send(held_up, b"x"), Err(SendError::NoSuchFlow));
 }
+
+/// A name is as good as an address: the first of its addresses that answers.
+#[test]
+fn names_are_looked_up_and_each_address_is_tried() {
+    let pair = pair();
+    let (mut client, mut server) = (attach(&pair.a, "client"), attach(&pair.b, "server"));
+    server.listen_wait(888, 0, PATIENCE).unwrap();
+    let options = ConnectOptions { token: 5, ..ConnectOptions::default() };
+    // The name is understood, and leads to this machine's own addresses, where no way of a daemon's leads.
+    let answer = client.connect_to_wait("localhost:888", &options, PATIENCE);
+    assert!(matches!(answer, Err(ConnectWaitError::Failed(ConnectFailure::Unreachable))), "{answer:?}");
+    // As a name with several addresses: nobody listens at the first ones.
+    let named = [barewire_client::look_up("localhost:888").unwrap(), vec![to(2, 9), to(2, 888)]].concat();
+    let flow = client.connect_to_wait(&named[..], &options, PATIENCE).unwrap();
+    let back = accept(&mut server);
+    client.send(flow, b"by name").unwrap();
+    assert_eq!(message(&mut server), b"by name");
+    // One event comes of them all, and no other.
+    client.connect_to(&named[..], &options).unwrap();
+    match next(&mut client) {
+        Event::Connected { flow, token: 5, remote, .. } => {
+            assert_eq!(remote, to(2, 888));
+            client.close(flow).unwrap();
+        }
+        other => panic!("{other:?}"),
+    }
+    let other = accept(&mut server);
+    server.close(other).unwrap();
+    assert!(matches!(next_real(&mut client), Event::Closed { .. }));
+    assert!(matches!(next_real(&mut server), Event::Closed { .. }));
+    // None of them answers: it is the last one that is told of.
+    client.connect_to(&[to(2, 10), to(2, 9)][..], &options).unwrap();
+    match next(&mut client) {
+        Event::ConnectFailed { token: 5, reason: ConnectFailure::Refused, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(is_quiet(&mut client));
+    // From an address of IPv6, an address of IPv4 is not worth a try.
+    let six = std::net::SocketAddr::from((v6(2), 888));
+    let from = ConnectOptions { local: Some(v6(1).into()), ..options.clone() };
+    let sixth = client.connect_to_wait(&[to(2, 888), six][..], &from, PATIENCE).unwrap();
+    let Event::Accepted { remote, .. } = next(&mut server) else { panic!("no flow") };
+    assert_eq!(remote.ip(), std::net::IpAddr::from(v6(1)));
+    client.reset(sixth).unwrap();
+    // What is no name at all is said at once.
+    let wrong = client.connect_to_wait("10.0.0.2", &options, PATIENCE);
+    assert!(matches!(wrong, Err(ConnectWaitError::Name(_))), "{wrong:?}");
+    let nothing: &[std::net::SocketAddr] = &[];
+    let wrong = client.connect_to(nothing, &options);
+    assert!(matches!(wrong, Err(ConnectWaitError::Name(_))), "{wrong:?}");
+    client.close(flow).unwrap();
+    server.close(back).unwrap();
+    drop((client, server));
+    is_empty_again(&pair.a);
+    is_empty_again(&pair.b);
+}

@@ -1,5 +1,5 @@
-//! Applications that die in the middle of everything, two hundred times: the daemon goes on and nothing is left over.
-//! Alone in its file, as it counts the descriptors of its process.
+//! Applications that die in the middle of everything, two hundred times, on plain flows and on encrypted ones: the daemon goes on and nothing
+//! is left over. Alone in its file, as it counts the descriptors of its process.
 
 mod common;
 
@@ -8,12 +8,15 @@ use barewire_client::{CloseReason, Event, SendError};
 use common::*;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 const DEATHS: u64 = 200;
 /// Of those, in a process that is killed.
 const KILLED: u64 = 20;
+/// Descriptors are the process's: one test at a time.
+static TURN: Mutex<()> = Mutex::new(());
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
@@ -54,12 +57,25 @@ fn spawn_child(socket: &std::path::Path) -> Child {
 
 #[test]
 fn two_hundred_deaths_leave_nothing_behind() {
+    deaths_leave_nothing_behind(4, false);
+}
+
+#[test]
+fn two_hundred_deaths_on_encrypted_flows_leave_nothing_behind() {
+    deaths_leave_nothing_behind(5, true);
+}
+
+fn deaths_leave_nothing_behind(seed: u64, is_secure: bool) {
     if std::env::var_os("BAREWIRE_TEST_SOCKET").is_some() {
         return;
     }
-    let seed = 4;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut prng = Prng::new(seed);
-    let pair = pair();
+    let pair = pair_with(|c| {
+        if is_secure {
+            secure_host(c);
+        }
+    });
     // A server that outlives them all, and one connection that has nothing to do with it.
     let mut server = attach(&pair.b, "server");
     let mut steady_server = attach(&pair.b, "steady server");
@@ -169,6 +185,8 @@ fn two_hundred_deaths_leave_nothing_behind() {
     );
     println!("descriptors: {descriptors_before} before, {} after", descriptors());
     assert!(reset > DEATHS / 3, "{reset}");
+    let encrypted = counter(&pair.a, "transport.flows_encrypted");
+    assert!(if is_secure { encrypted > DEATHS / 2 } else { encrypted == 0 }, "{encrypted}");
     steady.close(steady_flow).unwrap();
     assert_eq!(steady_server.join().unwrap(), DEATHS);
     drop((steady, server));

@@ -66,8 +66,7 @@ fn scribblers_harm_nobody_else(is_secure: bool) {
     let pair = pair_with(|c| {
         c.channel = Geometry { cq_entries: 8192, ..Geometry::DEFAULT };
         if is_secure {
-            let host = c.interface.ipv4[0].0.octets()[3];
-            secure(c, host, true);
+            secure_host(c);
         }
     });
     let mut server = attach(&pair.b, "server");

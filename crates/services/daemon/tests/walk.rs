@@ -1,5 +1,5 @@
-//! The client library as a state machine: random calls on three clients of two daemons, each answer held against a model, and at
-//! the end nothing may be left over. Every run prints its seed; `BAREWIRE_SEED=n` plays that one alone.
+//! The client library as a state machine: random calls on three clients of two daemons, plain or encrypted, each answer held against a model,
+//! and at the end nothing may be left over. Every run prints its seed; `BAREWIRE_SEED=n` plays that one alone.
 
 mod common;
 
@@ -55,6 +55,8 @@ struct Walk {
     clients: Vec<Client>,
     models: Vec<Model>,
     next_token: u64,
+    /// How long an attempt is waited for at most: some succeed, and some do not.
+    wait_us: u64,
     counts: HashMap<&'static str, u64>,
 }
 
@@ -176,7 +178,7 @@ impl Walk {
             }
             44..=46 => {
                 let remote = self.elsewhere(c);
-                let timeout = Duration::from_micros(self.prng.below(3000));
+                let timeout = Duration::from_micros(self.prng.below(self.wait_us));
                 match self.clients[c].connect_wait(remote, &ConnectOptions::default(), timeout) {
                     Ok(flow) => {
                         self.count("connected at once");
@@ -358,9 +360,12 @@ impl Walk {
     }
 }
 
-fn walk(seed: u64) -> HashMap<&'static str, u64> {
-    println!("seed {seed}");
+fn walk(seed: u64, is_secure: bool) -> HashMap<&'static str, u64> {
+    println!("seed {seed}{}", if is_secure { ", encrypted" } else { "" });
     let pair = pair_with(|c| {
+        if is_secure {
+            secure_host(c);
+        }
         if seed % 3 == 1 {
             c.interface.port =
                 format!("fault+{}?loss=0.02&reorder=0.01&duplicate=0.01&seed={seed}", c.interface.port);
@@ -382,6 +387,7 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
         models: clients.iter().map(|_| Model::default()).collect(),
         clients,
         next_token: 0,
+        wait_us: if is_secure { 15_000 } else { 3000 },
         counts: HashMap::new(),
     };
     for c in 0..w.clients.len() {
@@ -451,6 +457,7 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
         }
         assert_eq!(counter(daemon, "applications.bad_entries"), 0);
         assert_eq!(counter(daemon, "applications.not_theirs"), 0);
+        assert_eq!(counter(daemon, "transport.flows_encrypted") > 0, is_secure);
     }
     drop(w.clients);
     is_empty_again(&pair.a);
@@ -460,13 +467,22 @@ fn walk(seed: u64) -> HashMap<&'static str, u64> {
 
 #[test]
 fn random_calls_against_a_model() {
+    walks(0, false);
+}
+
+#[test]
+fn random_calls_against_a_model_where_flows_are_encrypted() {
+    walks(SEEDS, true);
+}
+
+fn walks(first: u64, is_secure: bool) {
     if let Some(seed) = std::env::var("BAREWIRE_SEED").ok().and_then(|s| s.parse().ok()) {
-        println!("{:?}", walk(seed));
+        println!("{:?}", walk(seed, is_secure));
         return;
     }
     let mut all: HashMap<&'static str, u64> = HashMap::new();
-    for seed in 0..SEEDS {
-        for (what, n) in walk(seed) {
+    for seed in first..first + SEEDS {
+        for (what, n) in walk(seed, is_secure) {
             *all.entry(what).or_default() += n;
         }
     }

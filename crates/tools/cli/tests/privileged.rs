@@ -118,6 +118,25 @@ fn encrypted_messages_are_measured_beside_plain_ones() {
 }
 
 #[test]
+fn two_engines_on_two_queues_are_measured_and_their_rows_say_so() {
+    let Some(_turn) = root() else { return };
+    let rows = bench(&["--over", "xdp", "--queues", "2", "--engines", "2"]);
+    let ours: Vec<_> = rows.iter().filter(|row| row["system"] == "barewire").collect();
+    assert_eq!(ours.len(), 1, "{rows:?}");
+    let row = ours[0];
+    assert_eq!((&row["engines"], &row["queues"]), (&2.into(), &2.into()), "{row}");
+    // Each engine has an application with a flow of its own.
+    assert_eq!(
+        (&row["mode"], &row["over"], &row["connections"]),
+        (&"daemon".into(), &"xdp".into(), &2.into())
+    );
+    assert!(row["rtt_ns"]["p50"].as_u64() > Some(0) && row["rate_per_s"].as_f64() > Some(0.0), "{row}");
+    // One engine and queue is what a row without these words is of.
+    let rows = bench(&["--over", "xdp", "--mode", "daemon"]);
+    assert!(rows[0]["engines"].is_null() && rows[0]["queues"].is_null(), "{}", rows[0]);
+}
+
+#[test]
 fn a_faulty_link_loses_no_message() {
     let Some(_turn) = root() else { return };
     let options = "loss=0.02&duplicate=0.01&reorder=0.02&seed=7";

@@ -1,14 +1,13 @@
 //! Where something is, as typed: an address, or a name that this machine knows (`/etc/hosts`, DNS).
 
 use barewire_bench::ControlAt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use barewire_client::look_up as all;
+use std::net::{IpAddr, SocketAddr};
 
 /// The first address of a name, with the port behind it.
 fn look_up(at: (&str, u16)) -> Result<SocketAddr, String> {
-    let found = at.to_socket_addrs();
-    let mut found =
-        found.map_err(|why| format!("neither an address nor a name that is known here: {why}"))?;
-    found.next().ok_or_else(|| "a name without an address".to_owned())
+    let found = all(at).map_err(|why| format!("neither an address nor a name that is known here: {why}"))?;
+    found.first().copied().ok_or_else(|| "a name without an address".to_owned())
 }
 
 /// A host.

@@ -58,6 +58,7 @@ pub use stream::ByteStream;
 use crate::client::{Client, ClientConfig};
 use crate::error::{CloseWaitError, WaitError};
 use crate::event::ConnectOptions;
+use crate::names::candidates;
 use crate::{AttachError, CloseReason, ConnectFailure, FlowId};
 use driver::Shared;
 use state::{Attempt, State};
@@ -225,17 +226,8 @@ impl AsyncClient {
         remote: impl ToSocketAddrs,
         options: &ConnectOptions,
     ) -> Result<Flow, ConnectError> {
-        let mut last = None;
-        for remote in tokio::net::lookup_host(remote).await? {
-            let attempt = Attempt::new(&self.handle, remote, options.clone());
-            match attempt.await {
-                Ok(flow) => return Ok(flow),
-                Err(e @ ConnectError::DaemonGone) => return Err(e),
-                Err(e) => last = Some(e),
-            }
-        }
-        let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        Err(last.unwrap_or_else(|| none().into()))
+        let remotes = candidates(tokio::net::lookup_host(remote).await?, options.local)?;
+        Attempt::new(&self.handle, remotes, options.clone()).await
     }
 
     /// Takes connections on `udp_port`, at all addresses of the daemon.

@@ -424,7 +424,8 @@ impl State {
 /// An attempt to connect. Dropped before its end, it is given up.
 pub(crate) struct Attempt {
     handle: Arc<Handle>,
-    remote: SocketAddr,
+    /// Tried one after the other.
+    remotes: Vec<SocketAddr>,
     options: ConnectOptions,
     /// Its number and the client's name for it, once it was asked for.
     asked: Option<(u64, ConnectId)>,
@@ -432,8 +433,8 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    pub fn new(handle: &Arc<Handle>, remote: SocketAddr, options: ConnectOptions) -> Attempt {
-        Attempt { handle: handle.clone(), remote, options, asked: None, entries: Entries::default() }
+    pub fn new(handle: &Arc<Handle>, remotes: Vec<SocketAddr>, options: ConnectOptions) -> Attempt {
+        Attempt { handle: handle.clone(), remotes, options, asked: None, entries: Entries::default() }
     }
 }
 
@@ -451,7 +452,7 @@ impl Future for Attempt {
                     None => {
                         let number = state.next_number();
                         let options = ConnectOptions { token: number, ..this.options.clone() };
-                        match state.client.connect(this.remote, &options) {
+                        match state.client.connect_any(&this.remotes, &options) {
                             Ok(id) => this.asked = Some((number, id)),
                             Err(SendError::DaemonGone) if !state.outlives_daemon() => {
                                 return Poll::Ready(Err(ConnectError::DaemonGone));

@@ -1,7 +1,7 @@
 //! Waiting: for events, for answers, for the end.
 
 use super::*;
-use crate::error::{CloseWaitError, ConnectWaitError};
+use crate::error::CloseWaitError;
 use barewire_base::Instant;
 
 impl Client {
@@ -64,8 +64,33 @@ impl Client {
         timeout: Duration,
     ) -> Result<FlowId, ConnectWaitError> {
         let end = barewire_engine::now() + timeout.into();
+        self.connect_wait_any(&[remote], options, end)
+    }
+
+    /// As [`connect_wait`](Self::connect_wait), to the first address of `remote` that answers. A name is looked up as the system does
+    /// (`/etc/hosts`, DNS), and the resolver takes its own time.
+    ///
+    /// # Errors
+    /// [`ConnectWaitError`], of the last address tried.
+    pub fn connect_to_wait(
+        &mut self,
+        remote: impl ToSocketAddrs,
+        options: &ConnectOptions,
+        timeout: Duration,
+    ) -> Result<FlowId, ConnectWaitError> {
+        let end = barewire_engine::now() + timeout.into();
+        let remotes = candidates(remote.to_socket_addrs()?, options.local)?;
+        self.connect_wait_any(&remotes, options, end)
+    }
+
+    fn connect_wait_any(
+        &mut self,
+        remotes: &[SocketAddr],
+        options: &ConnectOptions,
+        end: Instant,
+    ) -> Result<FlowId, ConnectWaitError> {
         let id =
-            self.wait_for(end, |client| client.asks(|c| c.ask_to_connect(remote, options, Fate::Waited)))??;
+            self.wait_for(end, |client| client.asks(|c| c.ask_to_connect(remotes, options, Fate::Waited)))??;
         let answer = self.wait_for(end, |client| client.calls.answer(id));
         if answer.is_err() {
             self.calls.give_up(id, false, &mut self.owed);

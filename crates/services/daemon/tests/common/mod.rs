@@ -59,6 +59,12 @@ pub fn secure(config: &mut Config, host: u8, known: bool) {
     config.transport.security = Some(Arc::new(security));
 }
 
+/// [`secure`] for the host that a configuration of [`config`] is of.
+pub fn secure_host(config: &mut Config) {
+    let host = config.interface.ipv4[0].0.octets()[3];
+    secure(config, host, true);
+}
+
 /// Host 1 and host 2, and a cable between them.
 pub struct Pair {
     pub a: Daemon,

@@ -4,7 +4,7 @@ use crate::console::print;
 use crate::failure::Code;
 use barewire_engine::open_port;
 use barewire_frame::{Pool, PoolConfig};
-use barewire_port::PortUri;
+use barewire_port::{ChecksumOffload, PortUri};
 use serde_json::json;
 
 /// Arguments.
@@ -19,6 +19,16 @@ pub struct Args {
 
 fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
+}
+
+/// Which transport checksums are the device's work.
+fn offload(offload: ChecksumOffload) -> &'static str {
+    match (offload.rx, offload.tx) {
+        (true, true) => "checksums in and out",
+        (true, false) => "checksums in",
+        (false, true) => "checksums out",
+        (false, false) => "no checksums",
+    }
 }
 
 /// Runs it.
@@ -44,6 +54,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
             "in_place": caps.in_place,
             "zero_copy": caps.zero_copy,
             "tx_checksum": caps.tx_checksum,
+            "checksum_offload": { "rx": caps.checksum_offload.rx, "tx": caps.checksum_offload.tx },
             "lossless_bits": caps.lossless_bits,
         });
         print(&object.to_string())?;
@@ -60,6 +71,7 @@ pub fn run(args: &Args) -> anyhow::Result<Code> {
         ("frames in place", yes(caps.in_place).to_owned()),
         ("zero copy", yes(caps.zero_copy).to_owned()),
         ("completes checksums", yes(caps.tx_checksum).to_owned()),
+        ("device does", offload(caps.checksum_offload).to_owned()),
         ("bits cannot flip", yes(caps.lossless_bits).to_owned()),
     ];
     print(&rows.map(|(name, value)| format!("{name:<20}{value}\n")).concat())?;

@@ -2,7 +2,7 @@
 
 use barewire_base::Instant;
 use barewire_frame::{Burst, Frame, StampSource};
-use barewire_port::{Port, PortCaps, PortCounters, PortError};
+use barewire_port::{ChecksumOffload, Port, PortCaps, PortCounters, PortError};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -33,6 +33,7 @@ impl WorldPort {
             in_place: true,
             zero_copy: false,
             tx_checksum: false,
+            checksum_offload: ChecksumOffload::default(),
             lossless_bits: true,
             description: "simulated".into(),
         };
