@@ -224,9 +224,10 @@ FAULTS := loss=0.01&duplicate=0.005&reorder=0.01&corrupt=0.001&delay_us=100&jitt
 # The switch's tests under load, which take a share each: entries, programs and ports are changed at full rate under traffic.
 SWITCH_SOAK := update_under_traffic swap ports
 
-# The daemon while its machine changes: links down and up, interfaces deleted and made again, all kinds of port at the same time; then
-# daemons and applications that stand still or are interrupted.
-DAEMON_SOAK := daemon:environment cli:stopped
+# Daemons with messages and RDMA operations, and feed handlers, while their machine changes: links down and up, interfaces deleted and made
+# again, all kinds of port at the same time; then daemons, applications, switch, RDMA server and feed that stand still or are interrupted.
+# Each takes a share.
+MACHINE_SOAK := daemon:environment feed-handler:environment cli:stopped cli:services
 
 # Each language's package where its toolchain is; the others are told as SKIPPED.
 .PHONY: dist
@@ -249,8 +250,8 @@ old-kernel: tools room ## The tests of the kernel engine (TESTS=names) under Deb
 	@CARGO="$(CARGO)" tests/old-kernel/run.sh "$(TARGET)" $(TESTS)
 
 .PHONY: soak
-soak: build ## Messages over every port, clean and faulty, a switch and a machine under change, for HOURS=2
-	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(DAEMON_SOAK)) }'); \
+soak: build ## Messages over every port, clean and faulty; a switch, daemons and feeds whose machine changes, for HOURS=2
+	@seconds=$$(awk 'BEGIN { printf "%d", $(HOURS) * 3600 / $(words $(SOAK) $(SWITCH_SOAK) $(MACHINE_SOAK)) }'); \
 	for over in $(SOAK); do \
 	    port=$${over#secure+}; secure=; share=$$seconds; \
 	    case $$over in secure+*) secure=--secure; share=$$((seconds / 3));; esac; \
@@ -264,7 +265,7 @@ soak: build ## Messages over every port, clean and faulty, a switch and a machin
 	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
 	        $(CARGO) test --package barewire-switch --release --quiet --test $$test -- --nocapture --test-threads 8; \
 	done; \
-	for test in $(DAEMON_SOAK); do \
+	for test in $(MACHINE_SOAK); do \
 	    echo "soak: $$test, $$seconds s, seed $(SEED)" >&2; \
 	    BAREWIRE_SOAK_SECONDS=$$seconds BAREWIRE_SEED=$(SEED) \
 	        $(CARGO) test --package barewire-$${test%%:*} --release --quiet --test $${test##*:} -- --nocapture --test-threads 16; \

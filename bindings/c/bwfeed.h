@@ -22,7 +22,7 @@
  *
  * Threads: a handler belongs to the thread that opened it; calls from others get BWF_ERR_THREAD or BWF_ERR_BUSY, bwf_stop
  * excepted. That thread closes it before it ends. Several threads open one handler each. bwf_last_error speaks of the
- * calling thread.
+ * calling thread. A child made by fork() uses none of its parent's handlers, which get BWF_ERR_HANDLE there: it opens its own.
  *
  * Callbacks run inside bwf_process, bwf_run, bwf_replay and the counters' calls. From inside one, calls on the same handler
  * get BWF_ERR_REENTRANT, bwf_stop excepted. They return the usual way: neither by longjmp nor by an exception of C++.
@@ -59,7 +59,7 @@
 #define BWF_ERR_INVALID -1
 
 /**
- * Not a feed handler, or already closed.
+ * Not a feed handler, already closed, or of the process that this one was forked from.
  */
 #define BWF_ERR_HANDLE -2
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -417,6 +418,35 @@ static void stop(const char *toml) {
   CHECK(bwf_stop(shared) == BWF_ERR_HANDLE);
 }
 
+/* A child has none of its parent's handlers, can have its own, and leaves the parent's as it was. */
+static void forks(const char *toml, const char *capture) {
+  bwf_channel channel = {.size = sizeof channel};
+  bwf_feed *own = NULL, *first = NULL, *feed;
+  int status;
+  /* The place that the child's will have was used before. */
+  CHECK(bwf_open(toml, NULL, 0, &feed) == BWF_OK && bwf_open(toml, NULL, BWF_OFFLINE, &first) == BWF_OK);
+  CHECK(bwf_close(first) == BWF_OK);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    /* Ends by itself where a call does not come back. */
+    alarm(60);
+    CHECK(bwf_process(feed) == BWF_ERR_HANDLE && bwf_run(feed, 0) == BWF_ERR_HANDLE);
+    CHECK(bwf_channel_get(feed, 0, &channel) == BWF_ERR_HANDLE && bwf_stop(feed) == BWF_ERR_HANDLE);
+    CHECK(bwf_close(feed) == BWF_ERR_HANDLE && strstr(bwf_last_error(), "fork") != NULL);
+    CHECK(bwf_open(toml, NULL, BWF_OFFLINE, &own) == BWF_OK && bwf_replay_open(own, &capture, 1) == BWF_OK);
+    CHECK(bwf_replay(own, 0, NULL) == BWF_OK && bwf_instruments(own, 0, NULL, 0) == 20);
+    CHECK(bwf_stop(own) == BWF_OK && bwf_close(own) == BWF_OK);
+    /* What it inherited is left alone by the end of its process. */
+    exit(0);
+  }
+  /* While the child calls, and after it. */
+  CHECK(bwf_run(feed, 300) == BWF_TIMED_OUT);
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(bwf_process(feed) == 0 && bwf_run(feed, 5) == BWF_TIMED_OUT);
+  CHECK(bwf_stop(feed) == BWF_OK && bwf_run(feed, -1) == BWF_STOPPED && bwf_close(feed) == BWF_OK);
+}
+
 /* Two handlers, one of them driven from inside the other's callback. */
 struct nested {
   bwf_feed *outer, *inner;
@@ -566,6 +596,8 @@ int main(int argc, char **argv) {
     live(argv[2]);
   else if (strcmp(argv[1], "stop") == 0)
     stop(argv[2]);
+  else if (strcmp(argv[1], "forks") == 0)
+    forks(argv[2], argv[3]);
   else if (strcmp(argv[1], "nested") == 0)
     nested(argv[2], argv[3]);
   else if (strcmp(argv[1], "misuse") == 0)

@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub srqs: Slab<Srq>,
     pub paths: Paths,
     pub timers: Timers,
+    /// What was filled has not left: no time-out is a silence of the peer.
+    pub held: bool,
     /// Queue pairs that have something to transmit.
     pub ready: VecDeque<u32>,
     /// What there is to tell, with the private data that belongs to it.

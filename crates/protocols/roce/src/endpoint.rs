@@ -121,6 +121,7 @@ impl Endpoint {
                 srqs: Slab::new(65_536),
                 paths: Paths::new(config.paths_max, ids.draw()),
                 timers: Timers::new(0),
+                held: false,
                 ready: VecDeque::new(),
                 events: VecDeque::new(),
                 // For what is sent and what has come, and for refusals that wait.
@@ -604,6 +605,12 @@ impl Endpoint {
     /// Whether [`poll_transmit`](Self::poll_transmit) may have a frame now.
     pub fn has_transmit(&self) -> bool {
         !self.core.ready.is_empty() || self.cm.has_output()
+    }
+
+    /// Says whether frames that were filled still wait for room in the port. Their time has not begun: until they have left, a time-out
+    /// neither counts nor repeats anything, which would only wait behind them.
+    pub fn hold_timeouts(&mut self, held: bool) {
+        self.core.held = held;
     }
 
     /// Does what is due at `now`.

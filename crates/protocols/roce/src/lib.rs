@@ -63,6 +63,7 @@ pub use event::{ConnectFailure, Ended, Event, QpFault};
 pub use memory::Mr;
 pub use path::PathSpec;
 pub use quota::Quota;
+pub use requester::silence_max;
 pub use verbs::{
     Access, CqId, Data, GRH_LEN, INLINE_MAX, Modify, Mtu, PathId, Pd, QpInit, QpKind, QpState, Qpn,
     READS_MAX, Remote, RtrAttr, RtsAttr, SGE_MAX, SendOp, SendWr, Sge, SrqId, Wc, WcOpcode, WcStatus,

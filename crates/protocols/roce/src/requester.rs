@@ -20,6 +20,21 @@ const SPAN_MAX: u32 = PACKETS_MAX + (1 << 21);
 /// A wait for an acknowledgement lasts between the time-out and this many times as long (section 9.7.6.1.3).
 const TIMEOUT_STRETCH: u64 = 4;
 
+/// How long an acknowledgement is waited for when so many waits in a row were in vain. `None`: for ever.
+fn wait(timeout: u8, in_vain: u8, patience: Duration) -> Option<Duration> {
+    let time = timeout_ns(timeout)?;
+    // The peer whose machine is busy for a while is not dead: each wait in a row is twice the one before, as far as that still is
+    // the time-out that was asked for.
+    let most = time.saturating_mul(TIMEOUT_STRETCH).max(patience.as_nanos());
+    Some(Duration::from_nanos(time.saturating_mul(1 << in_vain.min(7)).min(most)))
+}
+
+/// How long a peer may be silent until a queue pair gives it up: all waits for an acknowledgement together, with this time-out code, so
+/// many retries, and the [`Config`](crate::Config)'s patience. `None`: for ever.
+pub fn silence_max(timeout: u8, retry_count: u8, patience: Duration) -> Option<Duration> {
+    (0..=retry_count).try_fold(Duration::ZERO, |sum, in_vain| Some(sum + wait(timeout, in_vain, patience)?))
+}
+
 impl Qp {
     /// Packets that `len` bytes take; a message without bytes takes one.
     #[inline]
@@ -207,14 +222,10 @@ impl Qp {
     }
 
     fn start_timer(&mut self, core: &mut Core, slot: u32, now: Instant) {
-        let Some(time) = timeout_ns(self.timeout) else { return };
         let in_vain = self.retry_count.saturating_sub(self.retries);
-        // The peer whose machine is busy for a while is not dead: each wait in a row is twice the one before, as far as that
-        // still is the time-out that was asked for.
-        let most = time.saturating_mul(TIMEOUT_STRETCH).max(core.config.patience.as_nanos());
-        let wait = time.saturating_mul(1 << in_vain.min(7)).min(most);
+        let Some(wait) = wait(self.timeout, in_vain, core.config.patience) else { return };
         // What waits for the end of a pause has not been sent yet.
-        self.lost_at = now.max(self.wait_until) + Duration::from_nanos(wait);
+        self.lost_at = now.max(self.wait_until) + wait;
         core.timers.arm(Owner::Qp(slot).id(), self.lost_at);
     }
 
@@ -482,7 +493,9 @@ impl Qp {
 
     /// The timer fired.
     pub(crate) fn timeout(&mut self, core: &mut Core, slot: u32, now: Instant) {
-        if self.lost_at <= now {
+        if self.lost_at <= now && core.held {
+            self.start_timer(core, slot, now);
+        } else if self.lost_at <= now {
             self.lost_at = Instant::FAR_FUTURE;
             core.counters.timeouts.add(1);
             if self.retries == 0 {

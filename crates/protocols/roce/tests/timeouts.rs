@@ -56,6 +56,12 @@ fn every_wait_is_one_that_the_specification_allows() {
             times.push(in_timeouts(failed, timeout));
             let want = [0, 1, 3, 7, 11, 15, 19, 23, 27];
             assert_eq!(times, want[..usize::from(retries) + 2], "time-out {timeout}, {retries} retries");
+            let told = silence_max(timeout, retries, Duration::ZERO).unwrap().as_nanos();
+            assert_eq!(
+                told,
+                want[usize::from(retries) + 1] * (4_096 << timeout),
+                "what is told is what is done"
+            );
         }
     }
 }
@@ -71,6 +77,8 @@ fn patience_lets_waits_grow() {
         [1, 3, 7, 15, 31, 63, 127]
     );
     assert!(failed > 127 * one + 499_000_000 && failed < 127 * one + 502_000_000, "{failed}");
+    let told = silence_max(10, 7, Duration::from_millis(500)).unwrap().as_nanos();
+    assert!(failed.abs_diff(told) < 2_000_000, "{failed}, and {told} was told");
     // Less than the specification's own bounds changes nothing.
     assert_eq!(silence(14, 3, Duration::from_millis(1)).0.len(), 4);
     assert_eq!(in_timeouts(silence(14, 3, Duration::from_millis(1)).1, 14), 11);
@@ -79,6 +87,7 @@ fn patience_lets_waits_grow() {
 /// No time-out, no error: as the specification has it.
 #[test]
 fn never_is_never() {
+    assert_eq!(silence_max(0, 7, Duration::ZERO), None);
     let mut config = config(1);
     config.cm.ack_timeout = 0;
     let mut p = Pair::with(config, common::config(2));
@@ -88,4 +97,26 @@ fn never_is_never() {
     p.run_for(Duration::from_secs(1000));
     assert_eq!(p.ends[0].completions(), []);
     assert_eq!(p.ends[0].ep.query_qp(a).unwrap().state, QpState::Rts);
+}
+
+/// What waits for room in a full port has not been sent: nobody is silent, and nothing is repeated.
+#[test]
+fn no_time_passes_while_the_port_is_full() {
+    let mut p = Pair::new();
+    let [(_, a), _] = p.connect();
+    p.ends[0].ep.hold_timeouts(true);
+    let full = Rc::new(RefCell::new(true));
+    let is_full = full.clone();
+    p.filter = Box::new(move |_, _| !*is_full.borrow());
+    p.post(0, a, 1, SendOp::Write { addr: BASE, rkey: p.ends[1].mr.rkey }, 0, 10);
+    p.run_for(Duration::from_secs(30));
+    assert_eq!(p.ends[0].completions(), []);
+    let counters = p.ends[0].ep.counters();
+    assert_eq!((counters.timeouts.get(), counters.packets_resent.get()), (0, 0));
+    // It has room again, and the time begins.
+    *full.borrow_mut() = false;
+    p.ends[0].ep.hold_timeouts(false);
+    p.run_for(Duration::from_secs(1));
+    assert_eq!(p.ends[0].completions()[0].status, WcStatus::Success);
+    assert_eq!(p.ends[0].ep.counters().packets_resent.get(), 1);
 }

@@ -8,7 +8,7 @@
 //! ```
 //! A flow stays with its leg: its packets carry an address of that leg, and answers to them come back to it.
 
-use barewire_base::{Counter, DropCounters, DropReason, Instant};
+use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Host, HostEvent};
 use barewire_port::{Port, PortError};
@@ -57,6 +57,9 @@ impl Supply {
     }
 }
 
+/// How long a port may take nothing until that is no queue but a fault.
+const FULL_MAX: Duration = Duration::from_secs(10);
+
 /// A port with the host on it, and the frames between the two.
 pub struct Leg {
     pub(crate) port: Box<dyn Port>,
@@ -70,6 +73,8 @@ pub struct Leg {
     pub(crate) failed: Option<PortError>,
     /// The port took nothing: when to offer it the same again.
     pub(crate) blocked_until: Option<Instant>,
+    /// When the port last took a frame, or had none to take.
+    took_at: Instant,
     /// The index of the port's interface, where it has one.
     pub(crate) interface: Option<u32>,
     pub(crate) is_shut: bool,
@@ -87,6 +92,7 @@ impl Leg {
             looped: Burst::new(),
             failed: None,
             blocked_until: None,
+            took_at: Instant::ZERO,
             interface: None,
             is_shut: false,
         }
@@ -136,11 +142,33 @@ impl Leg {
     /// Runs the host's timers, where one is due. Whether a neighbour was found or lost.
     #[inline]
     pub(crate) fn run_timers(&mut self, now: Instant) -> bool {
+        if self.tx.is_empty() {
+            self.took_at = now;
+        }
         let is_due = self.host.poll_timeout().is_some_and(|at| at <= now);
         if is_due {
             self.host.handle_timeout(now);
         }
         is_due && self.neighbours_changed()
+    }
+
+    /// Offers the port what is to leave. How much it took.
+    ///
+    /// # Errors
+    /// The port's, when it is down.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Instant) -> Result<usize, PortError> {
+        let taken = self.port.tx_burst(now, &mut self.tx)?;
+        if taken > 0 {
+            self.took_at = now;
+        }
+        Ok(taken)
+    }
+
+    /// Whether frames wait for room in the port, which is full, and not for so long that it may never take them.
+    #[inline]
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        !self.tx.is_empty() && now.since(self.took_at) < FULL_MAX
     }
 
     /// Fills the transmit burst with what `next` writes; frames to ourselves go to `looped`. The host has the first frame of each burst,

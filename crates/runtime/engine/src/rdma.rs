@@ -178,6 +178,7 @@ impl RdmaStack {
     /// The port's, when it is down.
     pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
         self.leg.run_timers(now);
+        self.endpoint.hold_timeouts(self.leg.is_full(now));
         self.endpoint.handle_timeout(now);
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
@@ -189,7 +190,7 @@ impl RdmaStack {
             self.supply.counters.looped.add(looped as u64);
             sent += looped;
             if !self.leg.tx.is_empty() {
-                sent += self.leg.port.tx_burst(now, &mut self.leg.tx)?;
+                sent += self.leg.send(now)?;
             }
             // What is left in the burst found the port full: it stays there, and so do the requests behind it. What came back to
             // ourselves may have been answered.

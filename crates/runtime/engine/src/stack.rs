@@ -398,7 +398,7 @@ impl<M: Memory> Stack<M> {
                 self.cut(number);
                 continue;
             }
-            let taken = leg.port.tx_burst(now, &mut leg.tx)?;
+            let taken = leg.send(now)?;
             sent += taken;
             if !leg.tx.is_empty() {
                 // The port is full: the rest stays where it is, and so do the messages behind it.
@@ -428,6 +428,7 @@ impl<M: Memory> Stack<M> {
         }
         self.endpoint.handle_timeout(now);
         if let Some(second) = self.rdma.as_deref_mut() {
+            second.endpoint.hold_timeouts(self.legs[FIRST].is_full(now));
             second.endpoint.handle_timeout(now);
         }
     }

@@ -96,3 +96,53 @@ fn messages_and_rdma_take_turns_on_one_port() {
     // Whoever has more to send than the other goes on alone.
     assert!(kinds.iter().filter(|is| **is).count() >= kinds.len() / 2, "{kinds:?}");
 }
+
+/// A wire that takes eight frames each half a second, as one into an emulated machine that has few turns: requests wait behind one another
+/// for longer than their time-outs, and no copies of them join the queue, which would leave the peer with nothing else to answer.
+#[test]
+fn a_port_that_is_full_is_no_silent_peer() {
+    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (mut a, mut b) = (stack(left, 1), stack(right, 2));
+    let mut now = Instant::from_nanos(1_000_000_000);
+    b.rdma_parts().unwrap().0.endpoint.listen(50, 4).unwrap();
+    let peer = queue_pair(&mut b);
+    let (rdma, _) = a.rdma_parts().unwrap();
+    let (pd, cq) = (rdma.endpoint.alloc_pd(), rdma.endpoint.create_cq(1000).unwrap());
+    let qp = rdma.endpoint.create_qp(&QpInit::rc(pd, cq)).unwrap();
+    let (mut asked, mut connected) = (false, false);
+    while !connected {
+        now += Duration::from_micros(10);
+        a.poll(now).unwrap();
+        b.poll(now).unwrap();
+        let (mut rdma, _) = a.rdma_parts().unwrap();
+        if !asked && let PeerPath::Ready(path) = rdma.peer_path(now, ip(2).into(), None) {
+            rdma.endpoint.connect(now, qp, &Connect::new(path, 50)).unwrap();
+            asked = true;
+        }
+        connected |= matches!(rdma.endpoint.poll_event(), Some(roce::Event::Connected { .. }));
+        let (rdma, _) = b.rdma_parts().unwrap();
+        if let Some(roce::Event::ConnectRequest { conn, .. }) = rdma.endpoint.poll_event() {
+            rdma.endpoint.accept(now, conn, peer, &Terms::default()).unwrap();
+        }
+        assert!(now < Instant::from_nanos(2_000_000_000));
+    }
+    let (mut posted, mut done) = (0, 0);
+    for step in 0..20_000 {
+        now += Duration::from_millis(1);
+        let (rdma, _) = a.rdma_parts().unwrap();
+        while let Some(wc) = rdma.endpoint.poll_cq_one(cq) {
+            assert_eq!((wc.wr_id, wc.status), (done, roce::WcStatus::Success), "at {step} ms");
+            done += 1;
+        }
+        while posted < done + 32 {
+            let write = SendOp::Write { addr: 0, rkey: 0 };
+            rdma.endpoint.post_send(qp, &SendWr::new(posted, write, Data::Inline(&[]))).unwrap();
+            posted += 1;
+        }
+        a.poll(now).unwrap();
+        if step % 500 == 499 {
+            b.poll(now).unwrap();
+        }
+    }
+    assert!(done > 250, "{done}");
+}

@@ -1,5 +1,6 @@
 //! What happens to the machine under a running daemon: links down and up, interfaces deleted and made again, other MTUs and MAC
-//! addresses, under load from two applications. Every kind of port meets every fault, in namespaces of the test's own.
+//! addresses, under load from two applications, and from RDMA operations beside them. Every kind of port meets every fault, in namespaces
+//! of the test's own.
 //!
 //! Briefly, unless `BAREWIRE_SOAK_SECONDS` says how long each kind of port shall be tormented. The judges are invariants: echoes
 //! are what was sent, traffic flows again after the fault, losses are counted, nobody spins meanwhile, and in the end memory and
@@ -8,6 +9,8 @@
 #![allow(clippy::disallowed_methods, reason = "tests give up by the clock")]
 
 mod common;
+#[path = "environment/operations.rs"]
+mod operations;
 #[path = "environment/rig.rs"]
 mod rig;
 
@@ -40,6 +43,8 @@ enum Fault {
     LargerMtu,
     /// Another MAC address.
     OtherMac,
+    /// A smaller MTU, and back. With RDMA only, where it ends the daemon.
+    SmallerMtu,
 }
 
 const FAULTS: [Fault; 7] = [
@@ -51,6 +56,14 @@ const FAULTS: [Fault; 7] = [
     Fault::Remade { other_mac: true },
     Fault::LargerMtu,
 ];
+
+/// RDMA connections keep the MAC address and the MTU that they were made with: the daemon says why it ends, and another takes its place.
+fn is_replaced(rig: &mut Rig, words: &str, repair: impl FnOnce(&Rig)) {
+    let error = rig.ends(0);
+    assert!(error.contains("eth0") && error.contains(words) && error.contains("hint"), "{error}");
+    repair(rig);
+    rig.start(0);
+}
 
 fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
     let pause = |random: &mut Prng| std::thread::sleep(Duration::from_millis(200 + random.below(300)));
@@ -83,8 +96,16 @@ fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
             rig.remove_wire();
             pause(random);
             rig.nobody_spins();
-            let macs = if other_mac { None } else { Some(rig.macs) };
+            let macs = match other_mac {
+                false => Some(rig.macs),
+                // The other daemon would end, too.
+                true if rig.kind.rdma => Some([[2, 0, 0, 1, 0, random.below(256) as u8], rig.macs[1]]),
+                true => None,
+            };
             rig.make_wire(macs);
+            if other_mac && rig.kind.rdma {
+                return is_replaced(rig, "MAC address is", |_| {});
+            }
             let engines = u64::from(rig.kind.engines);
             eventually("ports are open again", || rig.sum(0, "port.reopened") >= reopened + engines);
         }
@@ -102,7 +123,17 @@ fn inflict(rig: &mut Rig, fault: Fault, random: &mut Prng) {
             let mac = random.below(1 << 24);
             let mac = format!("02:00:01:{:02x}:{:02x}:{:02x}", mac >> 16 & 255, mac >> 8 & 255, mac & 255);
             rig.ip(0, &["link", "set", "eth0", "address", &mac]);
+            if rig.kind.rdma {
+                return is_replaced(rig, &format!("MAC address is {mac}"), |_| {});
+            }
             eventually("the change is noticed", || rig.sum(0, "port.mac_changes") > changes);
+        }
+        Fault::SmallerMtu => {
+            let mtu = rig.kind.mtu;
+            rig.ip(0, &["link", "set", "eth0", "mtu", &(mtu - 100).to_string()]);
+            is_replaced(rig, &format!("MTU was lowered to {}", mtu - 100), |rig| {
+                rig.ip(0, &["link", "set", "eth0", "mtu", &mtu.to_string()]);
+            });
         }
     }
 }
@@ -120,6 +151,10 @@ fn torment(kind: Kind) {
     rig.flows("at first");
     let end = Instant::now() + soak();
     let mut planned = FAULTS.to_vec();
+    if kind.rdma {
+        planned.push(Fault::SmallerMtu);
+    }
+    let faults = planned.clone();
     loop {
         for fault in planned.drain(..) {
             println!("  {name}: {fault:?}");
@@ -130,7 +165,7 @@ fn torment(kind: Kind) {
         if Instant::now() >= end {
             break;
         }
-        planned.push(FAULTS[random.below(FAULTS.len() as u64) as usize]);
+        planned.push(faults[random.below(faults.len() as u64) as usize]);
     }
     rig.finish();
 }
@@ -234,6 +269,34 @@ fn xdp_in_a_vlan() {
 #[test]
 fn xdp_with_jumbo_frames() {
     torment(Kind { name: "xdp, jumbo", scheme: "xdp", mtu: 3400, chunk_len: 4096, ..PACKET });
+}
+
+#[test]
+fn rdma_over_packet() {
+    torment(Kind { name: "RDMA over packet", rdma: true, ..PACKET });
+}
+
+#[test]
+fn rdma_over_xdp() {
+    torment(Kind { name: "RDMA over xdp", scheme: "xdp", rdma: true, ..PACKET });
+}
+
+/// Packets of 4096 bytes, the largest path MTU that there is.
+#[test]
+fn rdma_with_jumbo_frames() {
+    torment(Kind { name: "RDMA, jumbo", mtu: 9000, chunk_len: 16384, rdma: true, ..PACKET });
+}
+
+#[test]
+fn rdma_in_a_vlan_under_loss() {
+    torment(Kind {
+        name: "RDMA over fault+packet in a VLAN",
+        scheme: "fault+packet",
+        options: "?loss=0.005&reorder=0.01",
+        vlan: Some(7),
+        rdma: true,
+        ..PACKET
+    });
 }
 
 /// Segments that were cut for more travel in pieces, and new flows are cut for the smaller MTU.

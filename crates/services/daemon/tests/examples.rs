@@ -4,7 +4,7 @@
 mod common;
 
 use barewire_daemon::Daemon;
-use barewire_lab::Namespace;
+use barewire_netns::Namespace;
 use barewire_testing::{Folder, Running};
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;

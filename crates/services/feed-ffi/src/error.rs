@@ -13,7 +13,7 @@ pub const BWF_STOPPED: c_int = 1;
 pub const BWF_TIMED_OUT: c_int = 2;
 /// An argument is null or out of range.
 pub const BWF_ERR_INVALID: c_int = -1;
-/// Not a feed handler, or already closed.
+/// Not a feed handler, already closed, or of the process that this one was forked from.
 pub const BWF_ERR_HANDLE: c_int = -2;
 /// Another thread is inside a call on this handler.
 pub const BWF_ERR_BUSY: c_int = -3;

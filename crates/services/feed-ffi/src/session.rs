@@ -9,7 +9,8 @@ use crate::error::{
 use crate::table::{Miss, SLOTS, Table, slot_of};
 use crate::types::BwfFeed;
 use barewire_base::{Duration, Instant};
-use barewire_engine::{Agent, Engine, EngineLinks, StopFlag, Waker, now};
+use barewire_channel::Process;
+use barewire_engine::{Agent, Engine, EngineError, EngineLinks, StopFlag, Waker, now};
 use barewire_feed::Channel;
 use barewire_feed_handler::{ChannelPlan, FeedChannel, FeedHandler, Plan, Replay, SourceError};
 use barewire_port::Speed;
@@ -20,9 +21,8 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::ptr;
 use std::rc::Rc;
-use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicUsize,
+    AtomicPtr, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use std::thread::{self, ThreadId};
@@ -234,10 +234,12 @@ impl Agent for Driver {
     }
 }
 
-/// A value that only the thread that made it touches.
+/// A value that only the thread that made it touches. A child of fork(2) has a copy of that thread, and no part in the value: its
+/// sockets are the parent's, too, which would lack each packet that the child takes.
 struct OnThread<T> {
     value: ManuallyDrop<T>,
     thread: ThreadId,
+    process: Process,
 }
 
 // SAFETY: the value is reached through `get` and `drop` alone, and both look first whether they are on its thread. Thread ids
@@ -246,19 +248,26 @@ unsafe impl<T> Send for OnThread<T> {}
 
 impl<T> OnThread<T> {
     fn new(value: T) -> OnThread<T> {
-        OnThread { value: ManuallyDrop::new(value), thread: thread::current().id() }
+        OnThread { value: ManuallyDrop::new(value), thread: thread::current().id(), process: Process::this() }
     }
 
     #[inline]
-    fn get(&mut self) -> Option<&mut T> {
-        (self.thread == thread::current().id()).then_some(&mut *self.value)
+    fn get(&mut self) -> Result<&mut T, Failure> {
+        if !self.process.is_this() {
+            let why = "the handler is of the process that this one was forked from: open another one";
+            return Err(Failure::new(BWF_ERR_HANDLE, why));
+        }
+        if self.thread != thread::current().id() {
+            return Err(BWF_ERR_THREAD.into());
+        }
+        Ok(&mut *self.value)
     }
 }
 
 impl<T> Drop for OnThread<T> {
     fn drop(&mut self) {
         // Elsewhere it is left as it is: what cannot be touched cannot be freed.
-        if self.get().is_some() {
+        if self.get().is_ok() {
             // SAFETY: not used again, since this is the end of its owner; and on its own thread.
             unsafe { ManuallyDrop::drop(&mut self.value) }
         }
@@ -271,8 +280,33 @@ struct SlotState {
     tenant: AtomicUsize,
     /// The thread that is inside a call, by [`here`]; zero when none is.
     inside: AtomicUsize,
-    /// Wakes the engine of the tenant's run. Made once, for all tenants.
-    waker: OnceLock<Waker>,
+    /// Wakes the engine of the tenant's run. Made once for all tenants, and anew in a child of fork(2); never freed.
+    bell: AtomicPtr<Bell>,
+}
+
+/// A waker, and the process whose engine it wakes: the event behind it is a child's as well.
+struct Bell {
+    process: Process,
+    waker: Waker,
+}
+
+impl SlotState {
+    /// The bell of this process, where there is one.
+    fn bell(&self) -> Option<&'static Bell> {
+        // SAFETY: null, or made by `hang` from a box that nobody frees, and changed by nobody.
+        let bell = unsafe { self.bell.load(Acquire).as_ref() };
+        bell.filter(|bell| bell.process.is_this())
+    }
+
+    /// Makes sure that there is one. Called by the slot's only tenant, before it is told its ticket.
+    fn hang(&self) -> Result<(), EngineError> {
+        if self.bell().is_none() {
+            let bell = Box::new(Bell { process: Process::this(), waker: Waker::new()? });
+            // What hung there before may be in use by a signal handler: it stays. There is one for each fork at most.
+            self.bell.store(Box::into_raw(bell), Release);
+        }
+        Ok(())
+    }
 }
 
 /// No ticket has this bit.
@@ -280,7 +314,11 @@ const ASKED: usize = 1 << (usize::BITS - 1);
 
 static FEEDS: Table<OnThread<Session>> = Table::new();
 static SLOT_STATES: [SlotState; SLOTS] = [const {
-    SlotState { tenant: AtomicUsize::new(0), inside: AtomicUsize::new(0), waker: OnceLock::new() }
+    SlotState {
+        tenant: AtomicUsize::new(0),
+        inside: AtomicUsize::new(0),
+        bell: AtomicPtr::new(ptr::null_mut()),
+    }
 }; SLOTS];
 
 thread_local! {
@@ -324,7 +362,7 @@ impl Stop {
     }
 
     fn waker(self) -> Result<Waker, Failure> {
-        self.state().waker.get().cloned().ok_or_else(|| BWF_ERR_HANDLE.into())
+        self.state().bell().map(|bell| bell.waker.clone()).ok_or_else(|| BWF_ERR_HANDLE.into())
     }
 }
 
@@ -332,15 +370,9 @@ impl Stop {
 pub(crate) fn insert(session: Session) -> Result<usize, Failure> {
     let ticket = FEEDS.insert(OnThread::new(session)).ok_or(BWF_ERR_TOO_MANY)?;
     let beside = &SLOT_STATES[slot_of(ticket)];
-    if beside.waker.get().is_none() {
-        match Waker::new() {
-            // Whoever was faster made one that is as good.
-            Ok(waker) => drop(beside.waker.set(waker)),
-            Err(e) => {
-                drop(FEEDS.remove(ticket)?);
-                return Err(e.into());
-            }
-        }
+    if let Err(e) = beside.hang() {
+        drop(FEEDS.remove(ticket)?);
+        return Err(e.into());
     }
     beside.tenant.store(ticket, Release);
     Ok(ticket)
@@ -361,7 +393,7 @@ pub(crate) fn with<R>(
         return Err(if is_tenant { BWF_ERR_REENTRANT } else { BWF_ERR_HANDLE }.into());
     }
     FEEDS.with(ticket, false, |bound| {
-        let session = bound.get().ok_or(BWF_ERR_THREAD)?;
+        let session = bound.get()?;
         beside.inside.store(me, Relaxed);
         let _inside = Inside(beside);
         work(session, Stop { ticket })
@@ -394,11 +426,11 @@ pub(crate) fn stop(feed: *mut BwfFeed) -> Result<(), Failure> {
         return Err(BWF_ERR_HANDLE.into());
     }
     let beside = &SLOT_STATES[slot_of(ticket)];
+    // A child's: the handler is its parent's.
+    let bell = beside.bell().ok_or(BWF_ERR_HANDLE)?;
     match beside.tenant.compare_exchange(ticket, ticket | ASKED, AcqRel, Acquire) {
         Ok(_) => {
-            if let Some(waker) = beside.waker.get() {
-                waker.wake();
-            }
+            bell.waker.wake();
             Ok(())
         }
         Err(tenant) if tenant == ticket | ASKED => Ok(()),
@@ -421,12 +453,12 @@ mod tests {
         }
         let drops = Rc::new(Cell::new(0));
         let mut here = OnThread::new(Count(Rc::clone(&drops)));
-        assert!(here.get().is_some());
+        assert!(here.get().is_ok());
         drop(here);
         assert_eq!(drops.get(), 1);
         let mut sent = OnThread::new(Count(Rc::clone(&drops)));
         thread::spawn(move || {
-            assert!(sent.get().is_none());
+            assert_eq!(sent.get().map(|_| ()).unwrap_err().code, BWF_ERR_THREAD);
             drop(sent);
         })
         .join()

@@ -263,6 +263,11 @@ fn a_run_is_stopped_by_time_a_thread_and_a_signal() {
 }
 
 #[test]
+fn a_child_has_none_of_its_parents_handlers() {
+    Rig::lossy("forks").run("forks", "silent.toml");
+}
+
+#[test]
 fn a_handler_may_drive_another_from_its_callback() {
     Rig::lossy("nested").run("nested", "offline.toml");
 }

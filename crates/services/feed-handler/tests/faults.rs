@@ -10,9 +10,9 @@ use barewire_feed_handler::{
     Source, SourceError,
 };
 use barewire_frame::Stamp;
+use common::link::ip;
 use common::{channel, emulation, plan, privileged};
 use std::cell::{Cell, RefCell};
-use std::process::Command;
 use std::rc::Rc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -125,11 +125,6 @@ impl Consumer for Faults {
     fn on_line_fault(&mut self, _: Instant, line: LineId, error: &SourceError) {
         self.0.push(format!("{line}: {error}"));
     }
-}
-
-fn ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status().expect("ip");
-    assert!(status.success(), "ip {words}");
 }
 
 /// One end of a pair; the other is there so that it has a carrier.

@@ -4,17 +4,15 @@ mod common;
 
 use barewire_base::{Duration, Instant};
 use barewire_engine::now;
-use barewire_feed_emulator::{Emitted, Sender};
 use barewire_feed_handler::{
-    Consumer, FeedHandler, FeedType, Input, LineId, Packet, PortOptions, PortSource, Side, Source,
-    SourceError,
+    Consumer, FeedHandler, Input, LineId, Packet, PortOptions, PortSource, Side, Source, SourceError,
 };
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_port::{OpenError, Port, PortCaps, PortCounters, PortError};
-use common::{channel, emulation, plan, privileged};
+use common::link::{Heard, hears, ip, pair};
+use common::{emulation, plan, privileged};
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::rc::Rc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -156,62 +154,6 @@ fn one_channel_a_round_is_kept_warm() {
         assert_eq!(u64::from(rehearsed), round, "one in each round");
     }
     assert_eq!(handler.channels().iter().map(|channel| channel.0).collect::<Vec<_>>(), [3, 2, 2]);
-}
-
-fn ip(words: &str) {
-    let status = Command::new("ip").args(words.split(' ')).status().expect("ip");
-    assert!(status.success(), "ip {words}");
-}
-
-/// A pair of interfaces; what is sent from `{name}x` arrives at `name`.
-fn pair(name: &str, net: u8) {
-    ip(&format!("link add {name} type veth peer name {name}x"));
-    ip(&format!("address add 10.90.{net}.2/24 dev {name}"));
-    ip(&format!("address add 10.90.{net}.1/24 dev {name}x"));
-    ip(&format!("link set {name}x up"));
-    ip(&format!("link set {name} up"));
-}
-
-/// Sends to the group of a side, from the other end of `name`, until the handler has heard it; whether it has, within a minute.
-fn hears(handler: &mut FeedHandler<Heard>, name: &str, side: Side) -> bool {
-    let lines = channel(&emulation(4)).connections;
-    let sender = Sender::open(&lines, Some(&format!("{name}x"))).unwrap();
-    let before = handler.channels()[0].of(side);
-    let end = now() + Duration::from_secs(60);
-    while handler.channels()[0].of(side) == before {
-        if now() > end {
-            return false;
-        }
-        // A link that has just come up may refuse.
-        let packet = Emitted { at: now(), feed: FeedType::Incremental, side, payload: &[7; 40] };
-        let _ = sender.send(&packet);
-        for _ in 0..50 {
-            handler.process(now()).unwrap();
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    true
-}
-
-#[derive(Default)]
-struct Heard {
-    sides: [u64; 2],
-    faults: Vec<LineId>,
-}
-
-impl Heard {
-    fn of(&self, side: Side) -> u64 {
-        self.sides[side as usize]
-    }
-}
-
-impl Consumer for Heard {
-    fn on_packet(&mut self, _: Instant, packet: &Packet<'_>) {
-        self.sides[packet.line.side as usize] += 1;
-    }
-    fn on_line_fault(&mut self, _: Instant, line: LineId, _: &SourceError) {
-        self.faults.push(line);
-    }
 }
 
 #[test]

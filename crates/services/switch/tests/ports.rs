@@ -4,6 +4,7 @@
 mod common;
 
 use barewire_base::Prng;
+use barewire_frame::PoolConfig;
 use barewire_netns::{LinkConfig, Namespace, VethPair, is_root_capable};
 use barewire_p4_state::TableAction;
 use barewire_port::PcapReader;
@@ -428,6 +429,56 @@ fn two_engines() {
 }
 
 /// What the page of counters shows is in the registry, which says what it means.
+/// Frames as large as an interface's MTU allows pass whole.
+#[test]
+fn jumbo_frames_pass_whole() {
+    let Some(()) = have(Needs::Root, is_root_capable()) else { return };
+    for (scheme, mtu, chunk_len) in [("packet", 9000, 16_384), ("xdp", 3400, 4096)] {
+        let space = Namespace::anonymous().expect("a namespace");
+        for n in 1..=2 {
+            let (ours, theirs) = (format!("sw{n}"), format!("h{n}"));
+            let link = LinkConfig { mtu, offloads: false, ..LinkConfig::default() };
+            VethPair::create(&space, &ours, &space, &theirs, &link).expect("a wire");
+            for name in [&ours, &theirs] {
+                space.set_up(name).expect("up");
+            }
+            for name in [&ours, &theirs] {
+                space.wait_running(name).expect("it runs");
+            }
+        }
+        for engine in [EngineKind::Native, EngineKind::Interpreter] {
+            space.enter(|| jumbo_frames(scheme, mtu as usize, chunk_len, engine)).expect("the namespace");
+        }
+    }
+}
+
+fn jumbo_frames(scheme: &str, mtu: usize, chunk_len: u32, engine: EngineKind) {
+    let pool = PoolConfig { frames: 1024, chunk_len, ..PoolConfig::default() };
+    let ports = [1, 2].map(|n| (n, format!("{scheme}:sw{n}")));
+    let config = ServerConfig { ports: ports.to_vec(), pool, ..config("ports-jumbo", &[], 64) };
+    let server = Server::start(config, Some(ready(STAMP_1, engine))).expect("a switch");
+    let open = |uri| Wire::open_with(uri, PoolConfig { frames: 256, chunk_len: 16_384, ..pool });
+    let (mut input, mut output) = (open("packet:h1"), open("packet:h2"));
+    let mut prng = Prng::new(seed(0x30b0));
+    let some = (0..20).map(|_| 60 + prng.below(mtu as u64 - 60) as usize);
+    let lens: Vec<usize> = [60, 1514, 1515, mtu, mtu + 13, mtu + 14].into_iter().chain(some).collect();
+    for len in lens {
+        let mut packet = ethernet(TO_2, 0, len);
+        prng.fill(&mut packet[14..]);
+        // The experiments' own, whose bytes nobody looks at.
+        packet[12..14].copy_from_slice(&[0x88, 0xb5]);
+        input.send_now(&packet);
+        packet[11] = 1;
+        let (patience, mut came) = (Patience::new(), false);
+        while !came {
+            // The kernel has something to say at its interfaces, too.
+            output.receive(|other| came |= other == packet);
+            patience.wait(&format!("{scheme}, {engine:?}: a frame of {len} bytes is not there"));
+        }
+    }
+    server.stop().expect("the engine is well");
+}
+
 #[test]
 fn every_counter_of_the_switch_is_in_the_registry() {
     let name = "ports-registry";

@@ -4,7 +4,7 @@ use super::{RcError, service_id};
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
 use barewire_measure::stamp;
-use barewire_roce::{CqId, Event, Pd, QpInit, Wc, WcStatus};
+use barewire_roce::{CqId, Event, Pd, QpInit, Wc, WcStatus, silence_max};
 use barewire_verbs::{Connection, Device, DeviceConfig, RdmaError};
 use std::net::IpAddr;
 
@@ -49,6 +49,8 @@ pub(crate) struct Link {
     /// From the request for the connection until it was ready.
     pub connected_in: Duration,
     patience: Duration,
+    /// How long the peer's device may be silent.
+    silence_max: Option<Duration>,
 }
 
 impl Link {
@@ -71,7 +73,9 @@ impl Link {
             .map_err(|error| target.about(error))?;
         let connection = device.finish_connect(pending, CONNECT_MAX).map_err(|error| target.about(error))?;
         let connected_in = stamp().since(start);
-        Ok(Link { device, connection, pd, cq, connected_in, patience: target.patience })
+        let roce = &target.device.roce;
+        let silence_max = silence_max(roce.cm.ack_timeout, roce.cm.retry_count, roce.patience);
+        Ok(Link { device, connection, pd, cq, connected_in, patience: target.patience, silence_max })
     }
 
     /// The next completion, and when it was seen. A connection that ends meanwhile, and a request that fails, are errors.
@@ -98,7 +102,18 @@ impl Link {
 
     /// What a failed request means: one that was flushed tells only that the connection ended.
     pub fn failed(&self, doing: &'static str, status: WcStatus) -> RcError {
-        if status == WcStatus::Flushed { RcError::Closed(doing) } else { RcError::Failed { doing, status } }
+        let counters = self.device.stack().endpoint().counters();
+        match (status, self.silence_max) {
+            (WcStatus::Flushed, _) => RcError::Closed(doing),
+            (WcStatus::RetryExceeded, Some(silence)) => RcError::Unanswered {
+                doing,
+                silence,
+                timeouts: counters.timeouts.get(),
+                naks: counters.nak_sequence_received.get() + counters.implied_naks.get(),
+                resent: counters.packets_resent.get(),
+            },
+            _ => RcError::Failed { doing, status },
+        }
     }
 
     /// Closes the connection and waits for the peer's agreement, for a while.

@@ -1,5 +1,6 @@
 //! What can go wrong between two ends.
 
+use barewire_base::Duration;
 use barewire_roce::{ConnectError, RejReason, VerbError, WcStatus};
 use barewire_verbs::{OpenError, RdmaError};
 use std::net::IpAddr;
@@ -34,6 +35,23 @@ pub enum RcError {
         doing: &'static str,
         /// How it ended.
         status: WcStatus,
+    },
+    /// The peer's device acknowledged nothing, for longer than the connection's time-outs allow.
+    #[error(
+        "{doing}: no acknowledgement for {silence}, however often it was repeated (on this connection: {timeouts} time-outs, {naks} packets \
+         known to be lost, {resent} sent again)"
+    )]
+    Unanswered {
+        /// While doing what.
+        doing: &'static str,
+        /// How long it was waited for.
+        silence: Duration,
+        /// Waits in vain, over the connection's life.
+        timeouts: u64,
+        /// Losses that the peer told of, or that its answers showed.
+        naks: u64,
+        /// Packets sent again.
+        resent: u64,
     },
     /// The peer sent something that does not belong to the protocol.
     #[error("the peer sent {len} bytes where {expected} were expected")]
@@ -118,7 +136,10 @@ impl RcError {
             RcError::Closed("pinging") | RcError::Failed { doing: "pinging", .. } => {
                 "`rping -s` needs a buffer as large as --size: start it with `-S`"
             }
-            RcError::Failed { status: WcStatus::RetryExceeded, .. } | RcError::Silent { .. } => {
+            RcError::Unanswered { naks: 0, .. } => {
+                "the peer went away, or its machine stood still for longer: each step of --ack-timeout waits twice as long"
+            }
+            RcError::Unanswered { .. } | RcError::Silent { .. } => {
                 "the peer went away, or the wire loses too much; --ack-timeout waits longer"
             }
             _ => return None,

@@ -3,7 +3,10 @@
 use super::{Folder, PATIENCE, Pair, config, v4};
 use barewire_daemon::{Config, Daemon};
 use barewire_roce::Access;
-use barewire_verbs::context::{ConnectTo, Context, ContextConfig, Cq, Event, Mr, Pd, Qp, QpAttr, Wc};
+use barewire_verbs::context::{
+    AttachError, ConnectTo, Context, ContextConfig, ContextError, Cq, Event, Mr, Pd, Qp, QpAttr, Wc,
+};
+use std::path::Path;
 
 /// Host 1 and host 2 with RDMA, and a cable between them.
 pub fn rdma_pair() -> Pair {
@@ -26,10 +29,14 @@ pub fn rdma_alone() -> (Daemon, Folder) {
 }
 
 pub fn open(daemon: &Daemon, name: &str) -> Context {
+    open_at(daemon.socket(), name).unwrap()
+}
+
+pub fn open_at(socket: &Path, name: &str) -> Result<Context, AttachError> {
     let mut config = ContextConfig::new(name);
-    config.socket = daemon.socket().to_owned();
+    config.socket = socket.to_owned();
     config.timeout = PATIENCE;
-    Context::open_with(&config).unwrap()
+    Context::open_with(&config)
 }
 
 /// One application's side of a connection, with what it needs for it.
@@ -43,12 +50,16 @@ pub struct End {
 
 impl End {
     pub fn new(daemon: &Daemon, name: &str, bytes: usize) -> End {
-        let mut context = open(daemon, name);
-        let pd = context.alloc_pd().unwrap();
-        let cq = context.create_cq(1024).unwrap();
-        let qp = context.create_qp(&QpAttr::new(pd, cq)).unwrap();
-        let mr = context.reg_mr(pd, bytes, Access::ALL).unwrap();
-        End { context, pd, cq, qp, mr }
+        End::of(open(daemon, name), bytes).unwrap()
+    }
+
+    /// What a connection needs, in a context; the daemon may be gone meanwhile.
+    pub fn of(mut context: Context, bytes: usize) -> Result<End, ContextError> {
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(1024)?;
+        let qp = context.create_qp(&QpAttr::new(pd, cq))?;
+        let mr = context.reg_mr(pd, bytes, Access::ALL)?;
+        Ok(End { context, pd, cq, qp, mr })
     }
 
     /// The next completion, which must be a success.

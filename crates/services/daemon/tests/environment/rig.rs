@@ -1,5 +1,7 @@
-//! Two hosts with a wire that can be taken away, a daemon on each, two applications with load on each daemon.
+//! Two hosts with a wire that can be taken away, a daemon on each, two applications with load on each daemon, and RDMA operations where
+//! they are wanted.
 
+use super::operations;
 use crate::common::{Folder, PATIENCE, attach_to, config, counters, eventually, pattern, v4};
 use barewire_base::Prng;
 use barewire_channel::Geometry;
@@ -23,6 +25,8 @@ const WINDOW: usize = 8;
 const LEN_MAX: u64 = 20_000;
 /// Rounds after which traffic flows.
 const ROUNDS: u64 = 30;
+/// Where RDMA connections are asked for.
+const SERVICE: u64 = 77;
 /// Frames that an engine keeps at hand to receive into or to fill next.
 const AT_HAND: u64 = 70;
 /// Duty cycles of an engine with nothing to do but timers and attempts, in a second, at most. One that spins has hundreds of
@@ -41,6 +45,8 @@ pub struct Kind {
     pub vlan: Option<u16>,
     pub mtu: u32,
     pub chunk_len: u32,
+    /// RDMA operations beside the messages.
+    pub rdma: bool,
 }
 
 pub const PACKET: Kind = Kind {
@@ -52,6 +58,7 @@ pub const PACKET: Kind = Kind {
     vlan: None,
     mtu: 1500,
     chunk_len: 2048,
+    rdma: false,
 };
 
 /// Says loudly when the machine cannot.
@@ -98,6 +105,17 @@ impl Rig {
             let (stop, socket) = (Arc::clone(&rig.stop), rig.socket(0));
             rig.threads.push(std::thread::spawn(move || ask(&socket, 900 + n, &stop, &rounds)));
         }
+        if kind.rdma {
+            let rounds = Arc::new(AtomicU64::new(0));
+            rig.rounds.push(Arc::clone(&rounds));
+            let (stop, socket) = (Arc::clone(&rig.stop), rig.socket(1));
+            rig.threads.push(std::thread::spawn(move || operations::serve(&socket, SERVICE, &stop)));
+            let (stop, socket) = (Arc::clone(&rig.stop), rig.socket(0));
+            rig.threads.push(std::thread::spawn(move || {
+                let failed = operations::ask(&socket, SERVICE, &stop, &rounds);
+                println!("{}: {failed} RDMA connections failed", kind.name);
+            }));
+        }
         rig
     }
 
@@ -115,8 +133,16 @@ impl Rig {
         config.pool.chunk_len = kind.chunk_len;
         config.channel = geometry();
         config.idle = "park:5us".parse().unwrap();
+        config.rdma.enabled = kind.rdma;
         let started = self.namespaces[host].enter(|| Daemon::start(&config)).unwrap();
         self.daemons[host] = Some(started.unwrap_or_else(|e| panic!("{}: {e}", kind.name)));
+    }
+
+    /// Waits until a daemon has ended by itself: why.
+    pub fn ends(&mut self, host: usize) -> String {
+        eventually("it ends", || self.daemon(host).stop_flag().is_stopped());
+        let daemon = self.daemons[host].take().expect("it ran");
+        daemon.wait().expect_err("it did not say why").to_string()
     }
 
     /// The MTU of which a daemon tells applications that attach now.
@@ -208,6 +234,11 @@ impl Rig {
                 "transport.flows",
             ] {
                 eventually(&format!("{gauge} is 0 again"), || self.sum(host, gauge) == 0);
+            }
+            if self.kind.rdma {
+                for gauge in ["rdma.objects", "rdma.queue_pairs", "rdma.open_connections", "rdma.waiting"] {
+                    eventually(&format!("{gauge} is 0 again"), || self.sum(host, gauge) == 0);
+                }
             }
             let least =
                 self.free[host] - AT_HAND * u64::from(self.kind.engines) * u64::from(self.kind.queues);

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
+pub mod link;
+
 use barewire_base::{Duration, Instant};
 use barewire_engine::IdleStrategy;
 use barewire_feed_emulator::{EmulatorConfig, connections, order_connections};
