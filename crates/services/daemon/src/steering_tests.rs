@@ -8,6 +8,9 @@ use barewire_transport::{Config, ConnectFailure, Endpoint, Event, FlowId, HeapMe
 use barewire_wire::MacAddr;
 use std::net::Ipv4Addr;
 
+#[path = "scaling_tests.rs"]
+mod scaling;
+
 const PORT: u16 = 888;
 
 /// What comes in on which engine's queue.
@@ -161,6 +164,12 @@ impl World {
                 engine.cycle(self.now);
             }
         }
+        self.carry();
+        self.now += Duration::from_micros(20);
+    }
+
+    /// The cable's turn: what was sent is there.
+    fn carry(&mut self) {
         let last = self.hands.len() - 1;
         for from in 0..self.hands.len() {
             let mut burst = Burst::new();
@@ -187,7 +196,6 @@ impl World {
                 }
             }
         }
-        self.now += Duration::from_micros(20);
     }
 
     fn run(&mut self, time: Duration) {
