@@ -109,7 +109,8 @@ impl Control {
                     self.remove(i);
                 }
             }
-            if accept {
+            // Whom a daemon that stops would let in would lose it at once, again.
+            if accept && !stop.is_stopped() {
                 self.accept();
             }
         }

@@ -110,6 +110,7 @@ fn another_version_is_told_which_one_the_daemon_speaks() {
         assert_eq!((refused.code, fds.len()), (Refused::VERSION, 0));
         let said = format!("version {VERSION} of the channel, not {version}");
         assert!(refused.message.contains(&said) && !refused.hint.is_empty(), "{refused:?}");
+        assert!(conn.wait_readable(Some(PATIENCE)).unwrap());
         assert!(matches!(conn.recv::<FromDaemon>(), Err(ControlError::Closed)));
     }
     let mut client = attach_with(&pair.a, "client", SMALL);
