@@ -22,7 +22,7 @@ const STEPS: [&str; 6] = [
     "steps_ns.destroy",
 ];
 
-/// Spans of the steps, in the order of [`STEPS`].
+/// Spans of the steps, in the order of `STEPS`.
 pub type StepSpans = [Histogram; 6];
 
 const fn step(at: usize, head: &'static str) -> Measure {
