@@ -3,7 +3,7 @@
 use super::expr::Ahead;
 use super::{Export, Result, hex};
 use barewire_p4::ir::{
-    CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp,
+    BinaryOp, CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp,
 };
 use num_bigint::BigUint;
 use serde_json::{Value, json};
@@ -189,13 +189,29 @@ impl Export<'_> {
                 }
                 let Some(dst) = dst else { return self.refuse("a meter whose colour goes nowhere") };
                 let meter = &self.program.meters[meter.at()];
-                let (op, kind) = match self.is_extern(meter.direct) {
+                let is_extern = self.is_extern(meter.direct);
+                let (op, kind) = match is_extern {
                     true => ("_Meter_execute", "extern"),
                     false => ("execute_meter", "meter_array"),
                 };
                 let array = json!({ "type": kind, "value": meter.name });
                 let index = self.param(index, ahead.as_deref_mut())?;
-                primitive(op, vec![array, index, self.place(dst, ahead)?])
+                let measured = primitive(op, vec![array, index, self.place(dst, ahead.as_deref_mut())?]);
+                if !is_extern {
+                    measured
+                } else {
+                    out.push(measured);
+                    // The extern numbers colours as PSA does: red 0, green 1, yellow 2. Here they are as meters have them.
+                    let is = |color: u8| {
+                        let (dst, color) = (Expr::Field(dst.clone()), Expr::Int(color.into()));
+                        Box::new(Expr::Binary(BinaryOp::Eq, Box::new(dst), Box::new(color)))
+                    };
+                    let number = |color: u8| Box::new(Expr::Int(color.into()));
+                    let not_green = Expr::Select(is(2), number(1), number(2));
+                    let value = Expr::Select(is(1), number(0), Box::new(not_green));
+                    let to = self.place(dst, ahead.as_deref_mut())?;
+                    primitive("assign", vec![to, self.param(&value, ahead)?])
+                }
             }
             Stmt::RegisterRead { dst, register, index } => {
                 let dst = self.place(dst, ahead.as_deref_mut())?;
