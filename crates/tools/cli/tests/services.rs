@@ -236,7 +236,12 @@ fn an_rdma_server_stands_still() {
         let client = Stderr::Full.start(&hasty);
         std::thread::sleep(Duration::from_millis(500));
         stand_still(&server.running, stand);
-        assert_eq!(client.end().0.code(), Some(1), "{stand} s");
+        // It is told, or its requests waited in a port that was full, which counts no time-outs: then each was done once.
+        let (status, out) = client.end();
+        match status.code() {
+            Some(0) => is_right(&out),
+            code => assert_eq!(code, Some(1), "{stand} s: {out}"),
+        }
         let (status, out) = Stderr::Full.run(&server.perf("write", "0.3"));
         assert!(status.success(), "after {stand} s: {status}: {out}");
         is_right(&out);
