@@ -17,6 +17,7 @@ mod datagram;
 use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
 use barewire_base::{DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Frame, Gso, GsoKind, Pool, PoolConfig, PoolError};
+use barewire_wire::{eth, vlan};
 use datagram::Datagram;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
@@ -82,6 +83,7 @@ pub struct GsoPort<P> {
 
 /// A received frame that is being cut.
 struct Cutting {
+    /// Its headers are those of a piece of the full size.
     frame: Frame,
     datagram: Datagram,
     size: usize,
@@ -119,7 +121,7 @@ impl<P: Port> GsoPort<P> {
 
     /// Bytes that the caller's frames have to hold for all that the inner port receives: its MTU's, and a VLAN tag.
     pub fn chunk_wanted(inner: &PortCaps) -> usize {
-        inner.frame_max as usize + datagram::VLAN_LEN
+        inner.frame_max as usize + vlan::TAG_LEN
     }
 
     fn take_caps(&mut self) {
@@ -127,7 +129,7 @@ impl<P: Port> GsoPort<P> {
         self.caps.in_place = false;
         self.caps.zero_copy = false;
         self.caps.frame_max = self.caps.frame_max.min(self.pool.frame_max() as u32);
-        self.caps.mtu = self.caps.mtu.min(self.caps.frame_max.saturating_sub(datagram::ETH_LEN as u32));
+        self.caps.mtu = self.caps.mtu.min(self.caps.frame_max.saturating_sub(eth::HEADER_LEN as u32));
         self.caps.description =
             format!("datagrams of a burst joined (UDP segmentation); {}", self.caps.description);
     }
@@ -211,7 +213,7 @@ impl<P: Port> GsoPort<P> {
     }
 
     /// Begins to cut a received frame, or hands on one that is whole.
-    fn take(&mut self, frame: Frame, burst: &mut Burst) -> Result<(), DropReason> {
+    fn take(&mut self, mut frame: Frame, burst: &mut Burst) -> Result<(), DropReason> {
         let Some(gso) = frame.gso() else {
             let mut copy = self.pool.alloc().ok_or(DropReason::PoolEmpty)?;
             if !copy.set_len(frame.len()) {
@@ -237,6 +239,8 @@ impl<P: Port> GsoPort<P> {
         let counters = self.inner.counters();
         counters.rx_frames.add(beyond);
         counters.rx_bytes.add(beyond * datagram.header_len() as u64);
+        // Once for all pieces of the full size.
+        datagram.resize(frame.data_mut(), size.min(datagram.payload));
         self.cutting = Some(Cutting { frame, datagram, size, done: 0 });
         Ok(())
     }
@@ -261,8 +265,13 @@ impl<P: Port> GsoPort<P> {
             let data = piece.data_mut();
             data[..headers].copy_from_slice(&frame.data()[..headers]);
             data[headers..].copy_from_slice(&frame.data()[from..from + len]);
-            datagram.number(data, (from - headers) / *size);
-            datagram.resize(data, len);
+            let has_ident = datagram.has_ident(data);
+            if has_ident {
+                datagram.number(data, (from - headers) / *size);
+            }
+            if has_ident || len < *size {
+                datagram.resize(data, len);
+            }
             let (start, offset) = datagram.checksum_at();
             piece.set_checksum(ChecksumState::Partial { start, offset });
             piece.set_stamp(frame.stamp());
@@ -326,9 +335,7 @@ impl<P: Port> Port for GsoPort<P> {
     }
 
     fn prepare_wait(&mut self) -> bool {
-        // Asked in any case: the inner port arms its wake-up.
-        let idle = self.inner.prepare_wait();
-        idle && self.cutting.is_none() && self.incoming.is_empty()
+        self.cutting.is_none() && self.incoming.is_empty() && self.inner.prepare_wait()
     }
 
     fn finish_wait(&mut self) {

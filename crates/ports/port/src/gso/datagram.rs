@@ -1,21 +1,11 @@
 //! A UDP datagram that may be joined with others, or stands for several.
 
-use barewire_frame::{Burst, ChecksumState, Frame};
-use barewire_wire::{Protocol, checksum};
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use super::PACKET_MAX;
+use barewire_frame::{Burst, ChecksumState, Frame};
+use barewire_wire::{EtherType, Protocol, checksum, eth, ipv4, ipv6, udp, vlan};
 
-pub(super) const ETH_LEN: usize = 14;
-/// Bytes of a VLAN tag, which does not count against the MTU.
-pub(super) const VLAN_LEN: usize = 4;
-const IPV4_LEN: usize = 20;
-const IPV6_LEN: usize = 40;
-const UDP_LEN: usize = 8;
-const UDP_CHECK: usize = 6;
-/// "Do not fragment", and what makes a fragment: more of them, or an offset.
-const DONT_FRAGMENT: u8 = 0x40;
-const FRAGMENT: usize = 0x3fff;
+/// Where the checksum is in a UDP header.
+const UDP_CHECK: u16 = 6;
 
 /// Where the parts of an Ethernet frame lie that is one UDP datagram, whole and without padding: over IPv4 without options, or
 /// over IPv6 without extension headers, with at most one VLAN tag.
@@ -27,40 +17,36 @@ pub(super) struct Datagram {
     pub payload: usize,
 }
 
-fn u16_at(data: &[u8], at: usize) -> usize {
-    usize::from(u16::from_be_bytes([data[at], data[at + 1]]))
-}
-
 impl Datagram {
     /// The parts of `data`; `None`: it is something else.
     pub fn parse(data: &[u8]) -> Option<Datagram> {
-        let kind = |at: usize| data.get(at..at + 2);
-        let (kind, l3) = match kind(ETH_LEN - 2)? {
-            [0x81, 0x00] | [0x88, 0xa8] => (kind(ETH_LEN + VLAN_LEN - 2)?, ETH_LEN + VLAN_LEN),
-            other => (other, ETH_LEN),
-        };
-        let packet = data.get(l3..)?;
-        let (len, next) = match kind {
-            // Without options.
-            [0x08, 0x00] if packet.len() >= IPV4_LEN && packet[0] == 0x45 => {
-                let is_fragment = u16_at(packet, 6) & FRAGMENT != 0;
-                if packet[9] != Protocol::UDP.0 || u16_at(packet, 2) != packet.len() || is_fragment {
-                    return None;
-                }
-                (IPV4_LEN, packet.len() - IPV4_LEN)
+        let (kind, l3) = match eth::Packet::new_checked(data).ok()?.ethertype() {
+            tag if tag.is_tag() => {
+                let tag = vlan::Packet::new_checked(&data[eth::HEADER_LEN..]).ok()?;
+                (tag.ethertype(), eth::HEADER_LEN + vlan::TAG_LEN)
             }
-            [0x86, 0xdd] if packet.len() >= IPV6_LEN && packet[0] >> 4 == 6 => {
-                if packet[6] != Protocol::UDP.0 || u16_at(packet, 4) != packet.len() - IPV6_LEN {
+            kind => (kind, eth::HEADER_LEN),
+        };
+        let packet = &data[l3..];
+        let (header, protocol, len) = match kind {
+            EtherType::IPV4 => {
+                let ip = ipv4::Packet::new_checked(packet).ok()?;
+                if ip.is_fragment() || ip.header_len() != ipv4::HEADER_LEN {
                     return None;
                 }
-                (IPV6_LEN, packet.len() - IPV6_LEN)
+                (ipv4::HEADER_LEN, ip.protocol(), ip.total_len())
+            }
+            EtherType::IPV6 => {
+                let ip = ipv6::Packet::new_checked(packet).ok()?;
+                (ipv6::HEADER_LEN, ip.next_header(), ip.total_len())
             }
             _ => return None,
         };
-        if next < UDP_LEN || u16_at(packet, len + 4) != next {
+        let datagram = udp::Packet::new_checked(packet.get(header..)?).ok()?;
+        if protocol != Protocol::UDP || len != packet.len() || datagram.len() != len - header {
             return None;
         }
-        Some(Datagram { l3, l4: l3 + len, payload: next - UDP_LEN })
+        Some(Datagram { l3, l4: l3 + header, payload: datagram.payload().len() })
     }
 
     /// The parts of a frame that may be joined with others: nothing is left to be cut, there is payload, and its checksums hold or
@@ -73,48 +59,53 @@ impl Datagram {
         }
         let (start, offset) = found.checksum_at();
         let ours = ChecksumState::Partial { start, offset };
-        let field = u16_at(data, found.l4 + UDP_CHECK);
         let sound = match frame.checksum() {
             ChecksumState::Verified => true,
             state @ ChecksumState::Partial { .. } => state == ours,
-            ChecksumState::Unknown if found.is_v4() && field == 0 => true,
             ChecksumState::Unknown => {
-                field != 0
-                    && checksum::is_intact(
-                        found.pseudo(data, found.payload) + checksum::sum(&data[found.l4..]),
-                    )
+                let datagram = udp::Packet::new_unchecked(&data[found.l4..]);
+                match found.is_v4() {
+                    true => datagram.verify_v4(found.v4(data).src(), found.v4(data).dst()),
+                    false => datagram.verify_v6(found.v6(data).src(), found.v6(data).dst()),
+                }
             }
         };
-        let header = !found.is_v4() || checksum::is_intact(checksum::sum(&data[found.l3..found.l4]));
+        let header = !found.is_v4() || found.v4(data).verify_checksum();
         (sound && header).then_some(found)
+    }
+
+    fn v4<'a>(&self, data: &'a [u8]) -> ipv4::Packet<&'a [u8]> {
+        ipv4::Packet::new_unchecked(&data[self.l3..])
+    }
+
+    fn v6<'a>(&self, data: &'a [u8]) -> ipv6::Packet<&'a [u8]> {
+        ipv6::Packet::new_unchecked(&data[self.l3..])
     }
 
     /// Bytes before the payload.
     pub fn header_len(&self) -> usize {
-        self.l4 + UDP_LEN
+        self.l4 + udp::HEADER_LEN
     }
 
     /// Where the UDP header is, and the checksum in it: what [`ChecksumState::Partial`] wants.
     pub fn checksum_at(&self) -> (u16, u16) {
-        (self.l4 as u16, UDP_CHECK as u16)
+        (self.l4 as u16, UDP_CHECK)
     }
 
     fn is_v4(&self) -> bool {
-        self.l4 - self.l3 == IPV4_LEN
+        self.l4 - self.l3 == ipv4::HEADER_LEN
     }
 
     /// Whether this is an IPv4 packet that may be fragmented on its way, so that its identification means something: joining would
     /// lose it.
-    fn has_ident(&self, data: &[u8]) -> bool {
-        self.is_v4() && data[self.l3 + 6] & DONT_FRAGMENT == 0
+    pub fn has_ident(&self, data: &[u8]) -> bool {
+        self.is_v4() && !self.v4(data).dont_fragment()
     }
 
-    /// Gives the piece with this number, whose headers are those of the whole, an identification of its own where it needs one.
+    /// Gives the piece with this number, whose headers are those of the whole, an identification of its own.
     pub fn number(&self, data: &mut [u8], number: usize) {
-        if self.has_ident(data) {
-            let ident = (u16_at(data, self.l3 + 4) as u16).wrapping_add(number as u16);
-            data[self.l3 + 4..self.l3 + 6].copy_from_slice(&ident.to_be_bytes());
-        }
+        let mut ip = ipv4::Packet::new_unchecked(&mut data[self.l3..]);
+        ip.set_ident(ip.ident().wrapping_add(number as u16));
     }
 
     /// How many frames from the front of `burst`, whose first is this one, may become one frame.
@@ -155,37 +146,24 @@ impl Datagram {
         network && same(0, l3) && same(l4, l4 + 4)
     }
 
-    fn pseudo(&self, data: &[u8], payload: usize) -> u32 {
-        let len = UDP_LEN + payload;
-        let addresses = |at: usize, bytes: usize| data.get(self.l3 + at..self.l3 + at + bytes);
-        let v4 = |at| {
-            addresses(at, 4).and_then(|b| b.first_chunk::<4>()).map_or(Ipv4Addr::UNSPECIFIED, |b| (*b).into())
-        };
-        let v6 = |at| {
-            addresses(at, 16)
-                .and_then(|b| b.first_chunk::<16>())
-                .map_or(Ipv6Addr::UNSPECIFIED, |b| (*b).into())
-        };
-        match self.is_v4() {
-            true => checksum::pseudo_v4(v4(12), v4(16), Protocol::UDP.0, len as u16),
-            false => checksum::pseudo_v6(v6(8), v6(24), Protocol::UDP.0, len as u32),
-        }
-    }
-
     /// Writes the headers of `data` for `payload` bytes: lengths, the IPv4 checksum, and for UDP the sum from which its checksum goes on.
     pub fn resize(&self, data: &mut [u8], payload: usize) {
-        let pseudo = checksum::fold(self.pseudo(data, payload));
-        let udp_len = (UDP_LEN + payload) as u16;
-        let (l3, l4) = (self.l3, self.l4);
-        if self.is_v4() {
-            data[l3 + 2..l3 + 4].copy_from_slice(&(udp_len + IPV4_LEN as u16).to_be_bytes());
-            data[l3 + 10..l3 + 12].fill(0);
-            let check = checksum::finish(checksum::sum(&data[l3..l4]));
-            data[l3 + 10..l3 + 12].copy_from_slice(&check.to_be_bytes());
-        } else {
-            data[l3 + 4..l3 + 6].copy_from_slice(&udp_len.to_be_bytes());
-        }
-        data[l4 + 4..l4 + 6].copy_from_slice(&udp_len.to_be_bytes());
-        data[l4 + UDP_CHECK..l4 + UDP_LEN].copy_from_slice(&pseudo.to_be_bytes());
+        let len = udp::HEADER_LEN + payload;
+        let pseudo = match self.is_v4() {
+            true => {
+                let mut ip = ipv4::Packet::new_unchecked(&mut data[self.l3..]);
+                ip.set_total_len((ipv4::HEADER_LEN + len) as u16);
+                ip.fill_checksum();
+                checksum::pseudo_v4(ip.src(), ip.dst(), Protocol::UDP.0, len as u16)
+            }
+            false => {
+                let mut ip = ipv6::Packet::new_unchecked(&mut data[self.l3..]);
+                ip.set_payload_len(len as u16);
+                checksum::pseudo_v6(ip.src(), ip.dst(), Protocol::UDP.0, len as u32)
+            }
+        };
+        let mut datagram = udp::Packet::new_unchecked(&mut data[self.l4..]);
+        datagram.set_len(len as u16);
+        datagram.set_checksum(checksum::fold(pseudo));
     }
 }
