@@ -342,7 +342,7 @@ impl Lower<'_> {
                     }
                     None => color,
                 };
-                return Ok(Val::Num(self.psa_color(color)));
+                return Ok(Val::Num(color.meter_to_psa_color()));
             }
             (Object::Hash(algorithm), "get_hash") => return self.psa_hash(*algorithm, &args, result, span),
             (Object::Sum(unit), name) => return self.psa_sum(*unit, name, &args, span),

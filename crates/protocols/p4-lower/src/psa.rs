@@ -267,19 +267,9 @@ impl<'a> Lower<'a> {
         Ok(Val::Field(dst))
     }
 
-    /// PSA numbers the colours red 0, green 1, yellow 2; the target green 0, yellow 1, red 2.
-    pub(crate) fn psa_color(&self, color: Expr) -> Expr {
-        let is = |number: u8| Box::new(binary(BinaryOp::Eq, color.clone(), int(number)));
-        let yellow = Expr::Select(is(1), Box::new(int(2)), Box::new(int(0)));
-        Expr::Select(is(0), Box::new(int(1)), Box::new(yellow))
-    }
-
-    /// The same the other way round.
+    /// A colour of PSA as meters number it.
     pub(crate) fn target_color(&mut self, color: &Val, span: Span) -> Result<Expr> {
-        let color = self.num(color, span)?;
-        let is = |number: u8| Box::new(binary(BinaryOp::Eq, color.clone(), int(number)));
-        let yellow = Expr::Select(is(2), Box::new(int(1)), Box::new(int(2)));
-        Ok(Expr::Select(is(1), Box::new(int(0)), Box::new(yellow)))
+        Ok(self.num(color, span)?.psa_to_meter_color())
     }
 
     pub(crate) fn psa_meter(&mut self, meter: MeterId, args: &Args, span: Span) -> Result<Val> {
@@ -290,7 +280,7 @@ impl<'a> Lower<'a> {
         };
         let dst = self.temp("color", 32, false);
         self.stmt_out(Stmt::Meter { meter, index, precolor, dst: Some(dst.clone()) });
-        let color = self.psa_color(Expr::Field(dst.clone()));
+        let color = Expr::Field(dst.clone()).meter_to_psa_color();
         self.stmt_out(Stmt::Assign { dst: dst.clone(), value: color });
         Ok(Val::Field(dst))
     }

@@ -3,7 +3,7 @@
 use super::expr::Ahead;
 use super::{Export, Result, hex};
 use barewire_p4::ir::{
-    BinaryOp, CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp,
+    CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp,
 };
 use num_bigint::BigUint;
 use serde_json::{Value, json};
@@ -201,14 +201,8 @@ impl Export<'_> {
                     measured
                 } else {
                     out.push(measured);
-                    // The extern numbers colours as PSA does: red 0, green 1, yellow 2. Here they are as meters have them.
-                    let is = |color: u8| {
-                        let (dst, color) = (Expr::Field(dst.clone()), Expr::Int(color.into()));
-                        Box::new(Expr::Binary(BinaryOp::Eq, Box::new(dst), Box::new(color)))
-                    };
-                    let number = |color: u8| Box::new(Expr::Int(color.into()));
-                    let not_green = Expr::Select(is(2), number(1), number(2));
-                    let value = Expr::Select(is(1), number(0), Box::new(not_green));
+                    // The extern numbers colours as PSA does, and what follows expects them as meters have them.
+                    let value = Expr::Field(dst.clone()).psa_to_meter_color();
                     let to = self.place(dst, ahead.as_deref_mut())?;
                     primitive("assign", vec![to, self.param(&value, ahead)?])
                 }

@@ -508,14 +508,7 @@ impl Importer {
                 let index = self.int(index, context)?;
                 let dst = self.target_field(dst, context)?;
                 out.push(Stmt::Meter { meter, index, precolor: None, dst: Some(dst.clone()) });
-                // PSA numbers the colours red 0, green 1, yellow 2.
-                let is = |color: u8| {
-                    let color = Expr::Int(color.into());
-                    Box::new(binary(BinaryOp::Eq, Expr::Field(dst.clone()), color))
-                };
-                let number = |n: u8| Box::new(Expr::Int(n.into()));
-                let not_green = Expr::Select(is(1), number(2), number(0));
-                let value = Expr::Select(is(0), number(1), Box::new(not_green));
+                let value = Expr::Field(dst.clone()).meter_to_psa_color();
                 Stmt::Assign { dst, value }
             }
             ("_Hash_get_hash", Extern::Hash(algorithm), [dst, data]) => {

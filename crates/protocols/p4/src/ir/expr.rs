@@ -154,6 +154,24 @@ pub enum Expr {
 }
 
 impl Expr {
+    /// This colour of a meter (green 0, yellow 1, red 2) as PSA numbers it (red 0, green 1, yellow 2).
+    pub fn meter_to_psa_color(self) -> Expr {
+        self.map_color([(0, 1), (1, 2)], 0)
+    }
+
+    /// The same the other way round.
+    pub fn psa_to_meter_color(self) -> Expr {
+        self.map_color([(1, 0), (2, 1)], 2)
+    }
+
+    fn map_color(self, pairs: [(u8, u8); 2], otherwise: u8) -> Expr {
+        let number = |color: u8| Box::new(Expr::Int(color.into()));
+        pairs.into_iter().rev().fold(*number(otherwise), |rest, (from, to)| {
+            let is = Expr::Binary(BinaryOp::Eq, Box::new(self.clone()), number(from));
+            Expr::Select(Box::new(is), number(to), Box::new(rest))
+        })
+    }
+
     /// The header whose validity this is as a number, if it is the same one for every packet.
     pub fn fixed_validity(&self) -> Option<super::HeaderId> {
         match self {
