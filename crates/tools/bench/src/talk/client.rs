@@ -1,7 +1,7 @@
 //! The asking end: one session at a server, and what its report is worth.
 
 use super::frame::{Heard, Hearing, say};
-use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError};
+use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, is_wait};
 use crate::cpu::{CpuUse, EndUse};
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -11,13 +11,15 @@ use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io::{self, Read};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 /// Longest time for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Longest time for one where the measurement does without.
 const ANSWER_SOON: Duration = Duration::from_secs(3);
+/// Longest time for the end of a session.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// How long the control connection of such a measurement may take.
 const CONNECT_SOON: std::time::Duration = std::time::Duration::from_secs(1);
 /// Server and client may read their counters so much of a window apart, and so long.
@@ -137,6 +139,24 @@ impl Session {
                 Answer::Report(report) => return Ok(report),
                 Answer::Interval(_) | Answer::Begun => {}
                 _ => return Err(TalkError::Words),
+            }
+        }
+    }
+}
+
+/// A session is over when the server has closed it, too: the next one of this client would else find it still open, and be told that
+/// the server has others.
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.control.shutdown(Shutdown::Write);
+        let until = stamp() + GOODBYE;
+        let mut rest = [0; 1024];
+        while stamp() < until && !crate::interrupted() {
+            match self.control.read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(e) if is_wait(&e) => {}
+                Err(_) => return,
             }
         }
     }

@@ -204,6 +204,8 @@ impl Desk {
             waits = format!("{waits} ({})", self.work);
         }
         let talk = Talk { desk: self, token, session: &session, interval_ms };
+        // The client may open its next session when it sees this one closed.
+        let _open = stream.try_clone();
         let asked = talk.go(waits, stream, out, stopped);
         session.over.store(true, Ordering::Relaxed);
         self.sessions().open.remove(&token);
