@@ -48,6 +48,9 @@ type holding struct {
 // Hold says how long at most a goroutine that waits keeps one of GOMAXPROCS processors while it sleeps, 100 us at first: it then wakes
 // without Go's scheduler. It does so while its waits end within that time and no other goroutine waits on the client, and one processor is
 // always left to others. Where other goroutines need them all, 0 gives it away at once, at the price of longer round trips.
+//
+// While it is held, Close, a context that ends and what else ends a wait are seen when Go's monitor interrupts the goroutine, after some
+// 10 ms as it does any that computes; with GODEBUG=asyncpreemptoff=1 only at the end of that time.
 func (c *Client) Hold(atMost time.Duration) { c.holdFor.Store(int64(max(0, atMost))) }
 
 // listenTo makes what Go's poller watches in place of the library's descriptor: one that can be told not to listen, as each ring would

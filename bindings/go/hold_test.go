@@ -190,3 +190,28 @@ func TestCloseEndsWhoHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Go's monitor interrupts who holds as it does whoever computes for 10 ms, and then the wait sees what has ended it.
+func TestAHeldWaitEndsWithItsContext(t *testing.T) {
+	c, flow := pair(t)
+	c.Hold(5 * time.Second)
+	untilHeld(t, c, flow)
+	for n := 0; n < 3; n++ {
+		for c.short < holdAfter {
+			roundTrip(t, c, flow)
+		}
+		before := c.holds.Load()
+		ctx, stop := context.WithCancel(context.Background())
+		began := time.Now()
+		time.AfterFunc(10*time.Millisecond, stop)
+		if e, err := c.Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(e, err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Fatal("it took", took)
+		}
+		if c.holds.Load() == before {
+			t.Fatal("it was not held")
+		}
+	}
+}

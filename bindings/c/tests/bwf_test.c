@@ -447,6 +447,58 @@ static void forks(const char *toml, const char *capture) {
   CHECK(bwf_stop(feed) == BWF_OK && bwf_run(feed, -1) == BWF_STOPPED && bwf_close(feed) == BWF_OK);
 }
 
+/* A child that is forked inside a callback has no more part in the handler. */
+struct forked {
+  bwf_feed *feed;
+  int done;
+  pid_t child;
+};
+
+static void fork_inside(void *user, const bwf_packet *packet) {
+  struct forked *forked = user;
+  int status;
+  (void)packet;
+  if (forked->done++ > 0) return;
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    CHECK(bwf_channel_count(forked->feed) == BWF_ERR_HANDLE && strstr(bwf_last_error(), "fork") != NULL);
+    CHECK(bwf_close(forked->feed) == BWF_ERR_HANDLE);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(bwf_channel_count(forked->feed) == BWF_ERR_REENTRANT);
+}
+
+static void forks_inside(const char *toml, const char *capture) {
+  struct forked forked = {0};
+  bwf_callbacks callbacks = {.size = sizeof callbacks, .user = &forked, .packet = fork_inside};
+  CHECK(bwf_open(toml, &callbacks, BWF_OFFLINE, &forked.feed) == BWF_OK);
+  CHECK(bwf_replay_open(forked.feed, &capture, 1) == BWF_OK && bwf_replay(forked.feed, 0, NULL) == BWF_OK);
+  CHECK(forked.done > 100 && bwf_close(forked.feed) == BWF_OK);
+}
+
+static void fork_and_return(void *user, const bwf_packet *packet) {
+  struct forked *forked = user;
+  (void)packet;
+  if (forked->done++ > 0) return;
+  forked->child = fork();
+  CHECK(forked->child >= 0);
+}
+
+/* One that returns from the callback leaves its parent's run, and takes no packet from it. */
+static void forks_run(const char *toml) {
+  struct forked forked = {0};
+  bwf_callbacks callbacks = {.size = sizeof callbacks, .user = &forked, .packet = fork_and_return};
+  int status, ended;
+  CHECK(bwf_open(toml, &callbacks, 0, &forked.feed) == BWF_OK);
+  ended = bwf_run(forked.feed, -1);
+  if (forked.child == 0) _exit(ended == BWF_ERR_HANDLE && strstr(bwf_last_error(), "fork") != NULL ? 0 : 1);
+  CHECK(waitpid(forked.child, &status, 0) == forked.child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(ended == BWF_OK && forked.done > 100 && bwf_close(forked.feed) == BWF_OK);
+}
+
 /* Two handlers, one of them driven from inside the other's callback. */
 struct nested {
   bwf_feed *outer, *inner;
@@ -597,7 +649,9 @@ int main(int argc, char **argv) {
   else if (strcmp(argv[1], "stop") == 0)
     stop(argv[2]);
   else if (strcmp(argv[1], "forks") == 0)
-    forks(argv[2], argv[3]);
+    forks(argv[2], argv[3]), forks_inside(argv[2], argv[3]);
+  else if (strcmp(argv[1], "forks_run") == 0)
+    forks_run(argv[2]);
   else if (strcmp(argv[1], "nested") == 0)
     nested(argv[2], argv[3]);
   else if (strcmp(argv[1], "misuse") == 0)

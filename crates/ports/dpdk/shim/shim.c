@@ -387,6 +387,11 @@ int bwd_run(int promiscuous, struct bwd_info *info, const char **what)
 	return 0;
 }
 
+void bwd_stop(uint16_t port)
+{
+	rte_eth_dev_stop(port);
+}
+
 void bwd_unmap(struct bwd_pool *pool)
 {
 	if (pool->mapped)
@@ -399,7 +404,6 @@ void bwd_close(uint16_t port)
 	struct rte_eth_dev_info device;
 	struct rte_device *plugged = rte_eth_dev_info_get(port, &device) == 0 ? device.device : NULL;
 
-	rte_eth_dev_stop(port);
 	rte_eth_dev_close(port);
 	/* Lets the same device be plugged in again. */
 	if (plugged)

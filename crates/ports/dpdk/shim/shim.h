@@ -107,9 +107,11 @@ int bwd_serve(const struct bwd_info *info, uint16_t queue, struct bwd_pool *pool
 /* Once every queue is served. */
 int bwd_run(int promiscuous, struct bwd_info *info, const char **what);
 
-/* Takes the pool's memory from its device. */
+/* Stops the device: it uses no chunk any more. Before the memory is taken from it. */
+void bwd_stop(uint16_t port);
+/* Takes the pool's memory from its device, which is stopped. */
 void bwd_unmap(struct bwd_pool *pool);
-/* Stops the device and unplugs it: it uses no chunk any more. Each of its pools was unmapped. */
+/* Unplugs the device, which is stopped or was never started. Each of its pools was unmapped. */
 void bwd_close(uint16_t port);
 
 /* 0, or a negative errno where the device does not say. */

@@ -292,11 +292,26 @@ fn plug_in(config: &DpdkConfig, devargs: &CStr) -> Result<Card, Failed> {
     })
 }
 
-/// How a device that ports of this process share chooses the queue of a frame. `None`: it does not say, or does not run.
+/// How a device that ports of this process share chooses the queue of a frame. `None`: it does not say, or does not run, or somebody is
+/// just opening or closing one, which may take seconds.
 pub(crate) fn hashing(device: &str) -> Option<Hashing> {
-    let turn = turn();
+    let turn = SHARED.try_lock().ok()?;
     let card = turn.iter().find_map(|card| card.upgrade().filter(|card| card.terms.device == device))?;
-    let state = card.state();
+    let state = card.state.try_lock().ok()?;
     let runs = card.runs.load(Ordering::Acquire) && !card.closed.load(Ordering::SeqCst);
     runs.then(|| state.plugged.hashing())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_how_frames_are_dealt_out_waits_for_nobody() {
+        // While a device is opened, which takes seconds.
+        let _turn = turn();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(hashing("net_null0").is_none()));
+        assert_eq!(told.recv_timeout(std::time::Duration::from_secs(20)), Ok(true));
+    }
 }

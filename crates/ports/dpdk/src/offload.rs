@@ -48,14 +48,16 @@ fn flags(data: &[u8], start: u16, offset: u16, offloads: u32) -> Option<u32> {
     Some(kind | if is_v6 { TX_IPV6 } else { 0 } | (l2 as u32) << 8 | (l3 as u32) << 16)
 }
 
-/// What a checksum is that the device calls not correct, of data that are: the sender left it to an offload. One of UDP over IPv4 that is zero
-/// was never made, and there is nothing to complete.
+/// What a checksum is that the device says nothing good of (`L4_CKSUM_NONE`): left to an offload by a sender on this machine, where the field
+/// holds the sum of the pseudo-header; else for us to look at, as there are drivers that say the same of what they did not look at.
 pub(crate) fn left_open(data: &[u8]) -> ChecksumState {
     let Some(found) = transport(data) else { return ChecksumState::Unknown };
     let field = usize::from(found.start) + usize::from(found.offset);
     match data.get(field..field + 2) {
-        None | Some([0, 0]) => ChecksumState::Unknown,
-        Some(_) => ChecksumState::Partial { start: found.start, offset: found.offset },
+        Some(sum) if sum == found.pseudo.to_be_bytes() => {
+            ChecksumState::Partial { start: found.start, offset: found.offset }
+        }
+        _ => ChecksumState::Unknown,
     }
 }
 
@@ -116,5 +118,8 @@ mod tests {
         frame[44..46].copy_from_slice(&[0x14, 0x1f]);
         assert_eq!(left_open(&frame), ChecksumState::Partial { start: 38, offset: 6 });
         assert_eq!(left_open(&frame[..20]), ChecksumState::Unknown);
+        // A whole checksum, right or wrong, is looked at.
+        frame[44..46].copy_from_slice(&[0x14, 0x20]);
+        assert_eq!(left_open(&frame), ChecksumState::Unknown);
     }
 }

@@ -403,6 +403,10 @@ impl Port for DpdkPort {
         Ok(taken)
     }
 
+    fn tx_waiting(&self) -> usize {
+        self.waits
+    }
+
     fn counters(&self) -> &PortCounters {
         &self.counters
     }

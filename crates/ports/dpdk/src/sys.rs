@@ -101,6 +101,7 @@ unsafe extern "C" {
     fn bwd_configure(mtu: u16, info: *mut RawInfo, what: *mut *const c_char) -> c_int;
     fn bwd_serve(info: *const RawInfo, queue: u16, pool: *mut RawPool, what: *mut *const c_char) -> c_int;
     fn bwd_run(promiscuous: c_int, info: *mut RawInfo, what: *mut *const c_char) -> c_int;
+    fn bwd_stop(port: u16);
     fn bwd_unmap(pool: *mut RawPool);
     fn bwd_close(port: u16);
     fn bwd_rss(port: u16, rss: *mut RawRss) -> c_int;
@@ -271,6 +272,9 @@ impl Plugged {
     /// # Safety
     /// Once, and nobody uses the port or one of the pools meanwhile, nor the port afterwards. The pools are there.
     pub(crate) unsafe fn close(&self, pools: &[NonNull<RawPool>]) {
+        // SAFETY: the caller's condition.
+        unsafe { bwd_stop(self.info.port) }
+        // Only now: a device that runs writes into chunks, and reads those that wait to be sent.
         for pool in pools {
             // SAFETY: the caller's condition.
             unsafe { bwd_unmap(pool.as_ptr()) }

@@ -330,13 +330,7 @@ impl PacketPort {
     #[cold]
     fn after_refusal(&mut self, now: Option<Instant>, failure: Option<PortError>) -> Result<(), PortError> {
         let Transmit::Ring(ring) = &mut self.tx else { return Ok(()) };
-        let is_requested = |ring: &Ring, at| ring.status(at) == libc::TP_STATUS_SEND_REQUEST;
-        let mut waiting = 0;
-        let mut first = ring.next();
-        while waiting < ring.count() && is_requested(ring, ring.before(first)) {
-            first = ring.before(first);
-            waiting += 1;
-        }
+        let (first, waiting) = requested(ring);
         if failure.is_none() {
             let Some(now) = now else { return Ok(()) };
             if self.refused_slot != first || self.refused_since.is_none() {
@@ -555,6 +549,16 @@ impl Outgoing {
     }
 }
 
+/// The first slot of a transmit ring that the kernel has not taken, and how many it has not.
+fn requested(ring: &Ring) -> (u32, u32) {
+    let (mut first, mut count) = (ring.next(), 0);
+    while count < ring.count() && ring.status(ring.before(first)) == libc::TP_STATUS_SEND_REQUEST {
+        first = ring.before(first);
+        count += 1;
+    }
+    (first, count)
+}
+
 /// How much longer than the interface's frames a frame may be: for a VLAN tag in it, and for what a switch's program in the kernel put
 /// before it.
 #[inline]
@@ -644,6 +648,13 @@ impl Port for PacketPort {
                 self.drop_all(burst);
                 Err(self.down(libc::ENODEV))
             }
+        }
+    }
+
+    fn tx_waiting(&self) -> usize {
+        match &self.tx {
+            Transmit::Ring(ring) if self.tx_pending => requested(ring).1 as usize,
+            _ => 0,
         }
     }
 

@@ -298,6 +298,10 @@ impl<P: Port> Port for Fault<P> {
         Ok(before)
     }
 
+    fn tx_waiting(&self) -> usize {
+        self.outgoing.len() + self.inner.tx_waiting()
+    }
+
     fn counters(&self) -> &PortCounters {
         self.inner.counters()
     }

@@ -7,6 +7,11 @@
 //! What a frame costs the kernel (a buffer, a walk through the stack, a wake-up) is then paid once for up to 32 datagrams. Each
 //! stays a datagram of its own: whoever the kernel cuts the frame for (a card, a link without the offload) receives what was given
 //! here, but for the identification of unfragmentable IPv4 packets, which means nothing (RFC 6864), and UDP checksums where there were none.
+//! RoCEv2 over IPv4 is the exception: its invariant CRC covers the identification, which whoever cuts counts up. It is never joined.
+//!
+//! Kernels before 6.2 refuse such frames from a packet socket: the first frame is a trial, and a port whose kernel refuses it joins nothing.
+//! Received frames of TCP segments are dropped (`too_large`), and so are those whose headers are not known here (`malformed`): two VLAN
+//! tags, IPv4 options, IPv6 extension headers.
 //!
 //! Nothing waits for company: only what is in one burst goes together. The order of frames stays.
 //!
@@ -15,7 +20,7 @@
 mod datagram;
 
 use crate::{OpenError, Port, PortCaps, PortCounters, PortError, PortUri};
-use barewire_base::{DropReason, Instant};
+use barewire_base::{DropReason, Duration, Instant};
 use barewire_frame::{BURST_MAX, Burst, ChecksumState, Frame, Gso, GsoKind, Pool, PoolConfig, PoolError};
 use barewire_wire::{eth, vlan};
 use datagram::Datagram;
@@ -29,6 +34,8 @@ const PIECES_MAX: usize = 128;
 /// Datagrams that are handed on at once, unless asked otherwise: with 32 messages in flight 16 carry the most, since both ends then work at the same
 /// time; with more in flight, 32 do.
 const PIECES_DEFAULT: usize = 16;
+/// A port that takes nothing is offered the same again after so long: nobody says when it has room.
+const REFUSED_RETRY: Duration = Duration::from_millis(1);
 /// Frames of the pool between this port and the inner one: a burst that waits to be filled, one that is cut, one that waits to be sent.
 const FRAMES: u32 = 96;
 /// Bytes of their chunks: 64 KiB and headers.
@@ -73,12 +80,32 @@ pub struct GsoPort<P> {
     large: Pool,
     /// Taken from the caller and not yet by the inner port.
     outgoing: Burst,
-    /// How many datagrams each of these holds beyond the first, and their bytes of headers.
-    beyond: VecDeque<(u64, u64)>,
+    /// What each of these is.
+    held: VecDeque<Held>,
+    joining: Joining,
+    /// Bytes of the inner port's longest frame without a VLAN tag: a datagram that is longer could not be sent alone, and goes alone.
+    single_max: usize,
     /// Received and not yet handed on.
     incoming: Burst,
     cutting: Option<Cutting>,
     last_now: Instant,
+}
+
+/// A frame that waits for the inner port.
+struct Held {
+    /// Bytes of the frame.
+    len: u64,
+    /// Datagrams in it beyond the first, and the bytes of their headers.
+    beyond: u64,
+    beyond_bytes: u64,
+}
+
+/// Whether the inner port takes joined frames.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joining {
+    Untried,
+    Taken,
+    Refused,
 }
 
 /// A received frame that is being cut.
@@ -110,7 +137,9 @@ impl<P: Port> GsoPort<P> {
             pool,
             large,
             outgoing: Burst::new(),
-            beyond: VecDeque::with_capacity(BURST_MAX),
+            held: VecDeque::with_capacity(BURST_MAX),
+            joining: Joining::Untried,
+            single_max: 0,
             incoming: Burst::new(),
             cutting: None,
             last_now: Instant::ZERO,
@@ -126,12 +155,16 @@ impl<P: Port> GsoPort<P> {
 
     fn take_caps(&mut self) {
         self.caps = self.inner.caps().clone();
+        self.single_max = self.caps.frame_max as usize;
         self.caps.in_place = false;
         self.caps.zero_copy = false;
         self.caps.frame_max = self.caps.frame_max.min(self.pool.frame_max() as u32);
         self.caps.mtu = self.caps.mtu.min(self.caps.frame_max.saturating_sub(eth::HEADER_LEN as u32));
-        self.caps.description =
-            format!("datagrams of a burst joined (UDP segmentation); {}", self.caps.description);
+        let how = match self.joining {
+            Joining::Refused => "datagrams not joined: the kernel refuses (UDP segmentation needs 6.2)",
+            _ => "datagrams of a burst joined (UDP segmentation)",
+        };
+        self.caps.description = format!("{how}; {}", self.caps.description);
     }
 
     /// Hands `outgoing` to the inner port.
@@ -140,31 +173,55 @@ impl<P: Port> GsoPort<P> {
             return Ok(());
         }
         let before = self.outgoing.len();
-        let sent_before = self.inner.counters().tx_frames.get();
+        let counters = self.inner.counters();
+        let (frames_before, bytes_before) = (counters.tx_frames.get(), counters.tx_bytes.get());
         let result = self.inner.tx_burst(now, &mut self.outgoing);
         let counters = self.inner.counters();
-        let lost = || counters.drops.count(DropReason::PortDown);
+        let mut reason = DropReason::Malformed;
         if result.is_err() {
             // A port that failed holds nothing back: what it would send later would be old.
-            (0..self.outgoing.len()).for_each(|_| lost());
+            reason = DropReason::PortDown;
+            (0..self.outgoing.len()).for_each(|_| counters.drops.count(reason));
             self.outgoing.clear();
         }
-        // Sent in order: what was taken beyond that, the inner port has dropped.
-        let sent = counters.tx_frames.get().wrapping_sub(sent_before);
-        let taken = self.beyond.drain(..before - self.outgoing.len());
-        for (number, (frames, bytes)) in (0..).zip(taken) {
-            if number < sent {
-                counters.tx_frames.add(frames);
-                counters.tx_bytes.add(bytes);
+        let mut taken = before - self.outgoing.len();
+        let mut sent = counters.tx_frames.get().wrapping_sub(frames_before) as usize;
+        // What was taken beyond that, the inner port has dropped: the last ones when it failed, else those that the bytes tell.
+        let all = self.held.iter().take(taken).map(|held| held.len).sum::<u64>();
+        let mut lost_bytes = all.saturating_sub(counters.tx_bytes.get().wrapping_sub(bytes_before));
+        for held in self.held.drain(..taken) {
+            let lost = taken.saturating_sub(sent);
+            let is_lost = match lost {
+                0 => false,
+                _ if sent == 0 => true,
+                _ if result.is_err() => false,
+                1 => held.len == lost_bytes,
+                _ => held.len < lost_bytes,
+            };
+            taken -= 1;
+            if is_lost {
+                lost_bytes = lost_bytes.saturating_sub(held.len);
+                (0..held.beyond).for_each(|_| counters.drops.count(reason));
             } else {
-                (0..frames).for_each(|_| lost());
+                sent = sent.saturating_sub(1);
+                counters.tx_frames.add(held.beyond);
+                counters.tx_bytes.add(held.beyond_bytes);
             }
         }
         result.map(|_| ())
     }
 
-    /// Puts the first `count` frames of `burst`, which fit together, into one.
-    fn join(&mut self, burst: &mut Burst, count: usize, first: &Datagram) -> Option<Frame> {
+    /// How many frames from the front of `burst` fit together, and what they are.
+    fn run(&self, burst: &Burst) -> Option<(Datagram, usize)> {
+        let front = burst.front().filter(|_| self.joining != Joining::Refused)?;
+        let first = Datagram::of(front)?;
+        let fits = front.len() <= self.single_max + first.tag_len();
+        let count = if fits { first.run(burst) } else { 1 };
+        (count > 1).then_some((first, count))
+    }
+
+    /// Makes one of the first `count` frames of `burst`, which fit together and stay there. `None`: no large frame is free.
+    fn join(&mut self, burst: &Burst, count: usize, first: &Datagram) -> Option<Frame> {
         let payload = burst.iter().take(count).map(|f| f.len() - first.header_len()).sum::<usize>();
         let mut joined = self.large.alloc()?;
         if !joined.set_len(first.header_len() + payload) {
@@ -172,9 +229,8 @@ impl<P: Port> GsoPort<P> {
         }
         let data = joined.data_mut();
         let mut at = 0;
-        for index in 0..count {
-            let Some(frame) = burst.pop() else { break };
-            let from = if index == 0 { 0 } else { first.header_len() };
+        for frame in burst.iter().take(count) {
+            let from = if at == 0 { 0 } else { first.header_len() };
             let bytes = &frame.data()[from..];
             data[at..at + bytes.len()].copy_from_slice(bytes);
             at += bytes.len();
@@ -188,28 +244,60 @@ impl<P: Port> GsoPort<P> {
 
     /// Moves frames of `burst` to `outgoing`, which is empty, those that fit together as one.
     fn gather(&mut self, burst: &mut Burst) {
-        while let Some(front) = burst.front() {
-            let first = Datagram::of(front);
-            let count = first.as_ref().map_or(1, |first| first.run(burst));
-            let joined = match &first {
-                Some(first) if count > 1 => self.join(burst, count, first),
-                _ => None,
-            };
-            let (frame, beyond) = match (joined, first) {
-                (Some(frame), Some(first)) => {
-                    let beyond = count as u64 - 1;
-                    (frame, (beyond, beyond * first.header_len() as u64))
-                }
+        while !burst.is_empty() {
+            let run = self.run(burst);
+            let joined =
+                run.and_then(|(first, count)| Some((self.join(burst, count, &first)?, first, count)));
+            let Some((frame, first, count)) = joined else {
                 // Alone, or no large frame is free: as it is.
-                _ => match burst.pop() {
-                    Some(frame) => (frame, (0, 0)),
-                    None => return,
-                },
+                if let Some(frame) = burst.pop() {
+                    self.hold(frame, 0, 0);
+                }
+                continue;
             };
-            // Never an error: there are at most as many as there were in the other burst.
-            let _ = self.outgoing.push(frame);
-            self.beyond.push_back(beyond);
+            (0..count).for_each(|_| drop(burst.pop()));
+            self.hold(frame, count as u64 - 1, first.header_len() as u64);
         }
+    }
+
+    fn hold(&mut self, frame: Frame, beyond: u64, headers: u64) {
+        let len = frame.len() as u64;
+        self.held.push_back(Held { len, beyond, beyond_bytes: beyond * headers });
+        // Never an error: there are at most as many as there were in the caller's burst.
+        let _ = self.outgoing.push(frame);
+    }
+
+    /// Hands the first frames of `burst` that fit together to the inner port as one, and takes them from there if it sends it: otherwise
+    /// they can still go one by one. Whether the port may be asked for more.
+    #[cold]
+    fn try_joining(&mut self, now: Instant, burst: &mut Burst) -> Result<bool, PortError> {
+        let Some((first, count)) = self.run(burst) else { return Ok(true) };
+        let Some(frame) = self.join(burst, count, &first) else { return Ok(true) };
+        let before = self.inner.counters().tx_frames.get();
+        let _ = self.outgoing.push(frame);
+        let result = self.inner.tx_burst(now, &mut self.outgoing);
+        let is_full = !self.outgoing.is_empty();
+        self.outgoing.clear();
+        let counters = self.inner.counters();
+        let is_sent = counters.tx_frames.get() != before;
+        if is_sent {
+            self.joining = Joining::Taken;
+            let beyond = count as u64 - 1;
+            counters.tx_frames.add(beyond);
+            counters.tx_bytes.add(beyond * first.header_len() as u64);
+            (0..count).for_each(|_| drop(burst.pop()));
+        }
+        if let Err(failed) = result {
+            // As in `flush`. The trial itself is counted already.
+            (usize::from(!is_sent)..burst.len()).for_each(|_| counters.drops.count(DropReason::PortDown));
+            burst.clear();
+            return Err(failed);
+        }
+        if !is_sent && !is_full {
+            self.joining = Joining::Refused;
+            self.take_caps();
+        }
+        Ok(!is_full)
     }
 
     /// Begins to cut a received frame, or hands on one that is whole.
@@ -321,9 +409,16 @@ impl<P: Port> Port for GsoPort<P> {
             return Ok(0);
         }
         let before = burst.len();
+        if self.joining == Joining::Untried && !self.try_joining(now, burst)? {
+            return Ok(0);
+        }
         self.gather(burst);
         self.flush(now)?;
         Ok(before - burst.len())
+    }
+
+    fn tx_waiting(&self) -> usize {
+        self.held.iter().map(|held| held.beyond as usize + 1).sum::<usize>() + self.inner.tx_waiting()
     }
 
     fn counters(&self) -> &PortCounters {
@@ -343,7 +438,7 @@ impl<P: Port> Port for GsoPort<P> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let refused = (!self.outgoing.is_empty()).then_some(self.last_now);
+        let refused = (!self.outgoing.is_empty()).then_some(self.last_now + REFUSED_RETRY);
         refused.into_iter().chain(self.inner.next_deadline()).min()
     }
 

@@ -77,6 +77,12 @@ pub trait Port {
     /// A frame that can never be sent (too large) is taken, counted and dropped, so that it does not block the rest.
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError>;
 
+    /// How many of the frames that [`tx_burst`](Port::tx_burst) has accepted still wait for room in what the port stands on: they were not
+    /// sent, and may be dropped. Not what a port holds back on purpose.
+    fn tx_waiting(&self) -> usize {
+        0
+    }
+
     /// What has passed, and what was dropped and why.
     fn counters(&self) -> &PortCounters;
 
@@ -132,6 +138,9 @@ impl<P: Port + ?Sized> Port for Box<P> {
     }
     fn tx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         (**self).tx_burst(now, burst)
+    }
+    fn tx_waiting(&self) -> usize {
+        (**self).tx_waiting()
     }
     fn counters(&self) -> &PortCounters {
         (**self).counters()

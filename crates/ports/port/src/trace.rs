@@ -241,6 +241,10 @@ impl<P: Port> Port for Trace<P> {
         result
     }
 
+    fn tx_waiting(&self) -> usize {
+        self.inner.tx_waiting()
+    }
+
     fn counters(&self) -> &PortCounters {
         self.inner.counters()
     }

@@ -11,7 +11,7 @@ use crate::responder::Resource;
 use crate::slab::{NONE, Slab};
 use crate::verbs::Wc;
 use crate::{Config, Counters, CqId, Event};
-use barewire_base::DropReason;
+use barewire_base::{DropReason, Duration, Instant};
 use barewire_wheel::Timers;
 use std::collections::VecDeque;
 
@@ -27,6 +27,54 @@ pub(crate) struct Private {
 impl Default for Private {
     fn default() -> Self {
         Private { len: 0, bytes: [0; PRIVATE_MAX] }
+    }
+}
+
+/// The frames that wait for room in the port, by the numbers that whoever queues them gives them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unsent {
+    /// The number of the frame that is filled next.
+    pub next: u32,
+    /// The first that waits, and how many do.
+    from: u32,
+    count: u32,
+}
+
+impl Unsent {
+    pub(crate) fn set(&mut self, waiting: (u32, u32)) {
+        (self.from, self.count) = waiting;
+    }
+
+    pub(crate) fn has(&self, frame: u32) -> bool {
+        frame.wrapping_sub(self.from) < self.count
+    }
+}
+
+/// Time that somebody whose frame waits for room has been granted.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Grace {
+    /// The time-out is put off until the frame has left.
+    pub is_on: bool,
+    used: Duration,
+}
+
+/// Between two looks at whether a frame has left.
+pub(crate) const GRACE_LOOK: Duration = Duration::from_millis(1);
+/// By how much a late look counts at most: who stood still for longer has not offered the port anything.
+const GRACE_LATE_MAX: Duration = Duration::from_millis(100);
+/// All that is granted from one progress to the next. A port that has not taken a frame by then has a fault.
+const GRACE_MAX: Duration = Duration::from_secs(10);
+
+impl Grace {
+    /// A time-out that was due at `due` is over at `now`, while the frame that it belongs to waits for room: when to look again, `look`
+    /// from now. `None`: it has waited for long enough.
+    pub(crate) fn put_off(&mut self, due: Instant, now: Instant, look: Duration) -> Option<Instant> {
+        if self.is_on {
+            let late = now.since(due).min(GRACE_LATE_MAX);
+            self.used = self.used + late + look;
+        }
+        self.is_on = self.used < GRACE_MAX;
+        self.is_on.then(|| now + look)
     }
 }
 
@@ -50,8 +98,8 @@ pub(crate) struct Core {
     pub srqs: Slab<Srq>,
     pub paths: Paths,
     pub timers: Timers,
-    /// What was filled has not left: no time-out is a silence of the peer.
-    pub held: bool,
+    /// What was filled and has not left.
+    pub unsent: Unsent,
     /// Queue pairs that have something to transmit.
     pub ready: VecDeque<u32>,
     /// What there is to tell, with the private data that belongs to it.

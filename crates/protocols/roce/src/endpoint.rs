@@ -1,7 +1,7 @@
 //! The endpoint: all objects of one RoCE device, and the verbs on them.
 
 use crate::cm::{Cm, REPLIES_MAX};
-use crate::core::{Core, Owner, PRIVATE_MAX};
+use crate::core::{Core, Grace, Owner, PRIVATE_MAX, Unsent};
 use crate::cq::Cqs;
 use crate::ids::Ids;
 use crate::memory::{Mr, Regions};
@@ -121,7 +121,7 @@ impl Endpoint {
                 srqs: Slab::new(65_536),
                 paths: Paths::new(config.paths_max, ids.draw()),
                 timers: Timers::new(0),
-                held: false,
+                unsent: Unsent::default(),
                 ready: VecDeque::new(),
                 events: VecDeque::new(),
                 // For what is sent and what has come, and for refusals that wait.
@@ -607,15 +607,29 @@ impl Endpoint {
         !self.core.ready.is_empty() || self.cm.has_output()
     }
 
-    /// Says whether frames that were filled still wait for room in the port. Their time has not begun: until they have left, a time-out
-    /// neither counts nor repeats anything, which would only wait behind them.
-    pub fn hold_timeouts(&mut self, held: bool) {
-        self.core.held = held;
+    /// Numbers the frame that is filled next, for [`handle_timeout_behind`](Self::handle_timeout_behind): among all frames that are queued
+    /// before the port, in order, wrapping. Whoever hands on each frame at once need not.
+    #[inline]
+    pub fn number_frame(&mut self, number: u32) {
+        self.core.unsent.next = number;
     }
 
     /// Does what is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timeout_behind(now, || (0, 0));
+    }
+
+    /// Does what is due at `now`, where frames may wait for room in the port: `waiting`, asked when something is due, says the number of
+    /// the first that does ([`number_frame`](Self::number_frame)), and how many do. The time of a request whose last packet is among
+    /// them has not begun: its time-out neither counts nor repeats anything, which would only wait behind it, and begins anew when the
+    /// packet has left. The same holds for the messages that make and end connections. All this for 10 s at most between two answers of
+    /// the peer.
+    pub fn handle_timeout_behind(&mut self, now: Instant, waiting: impl FnOnce() -> (u32, u32)) {
+        let mut waiting = Some(waiting);
         while let Some(id) = self.core.timers.pop_due(now) {
+            if let Some(waiting) = waiting.take() {
+                self.core.unsent.set(waiting());
+            }
             match Owner::of(id) {
                 Owner::Qp(slot) => {
                     let qp = &mut self.qps[slot];
@@ -741,6 +755,7 @@ impl Qp {
         (self.retry_count, self.retries) = (attr.retry_count, attr.retry_count);
         (self.rnr_retry_count, self.rnr_retries) = (attr.rnr_retry_count, attr.rnr_retry_count);
         self.reads_max = attr.initiator_depth;
+        self.grace = Grace::default();
         self.state = QpState::Rts;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A queue pair's own state, and how it dies.
 
-use crate::core::Core;
+use crate::core::{Core, Grace};
 use crate::queue::List;
 use crate::slab::NONE;
 use crate::verbs::{Access, Mtu, Pd, QpKind, QpState, Qpn, SendOp, Wc, WcOpcode, WcStatus};
@@ -75,6 +75,9 @@ pub(crate) struct Qp {
     pub rnr_retries: u8,
     /// When the oldest packet counts as lost; `FAR_FUTURE`: nothing is outstanding.
     pub lost_at: Instant,
+    /// The last request packet's number among those that wait for the port.
+    pub last_frame: u32,
+    pub grace: Grace,
     /// Nothing is sent before.
     pub wait_until: Instant,
     /// Its rate after congestion.
@@ -150,6 +153,8 @@ impl Default for Qp {
             rnr_retry_count: 0,
             rnr_retries: 0,
             lost_at: Instant::FAR_FUTURE,
+            last_frame: 0,
+            grace: Grace::default(),
             wait_until: Instant::ZERO,
             limiter: NONE,
             recvs: List::default(),

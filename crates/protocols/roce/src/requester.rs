@@ -3,7 +3,7 @@
 //! A request's sequence numbers are fixed when it is posted, so "where are we" is one number, `next_psn`, and going back is
 //! setting it to an earlier one.
 
-use crate::core::{Core, Owner};
+use crate::core::{Core, GRACE_LOOK, Grace, Owner};
 use crate::endpoint::PACKETS_MAX;
 use crate::psn;
 use crate::qp::Qp;
@@ -165,6 +165,7 @@ impl Qp {
             self.since_ack_request = 0;
         }
         core.counters.packets_resent.add(u64::from(again));
+        self.last_frame = core.unsent.next;
         if self.lost_at == Instant::FAR_FUTURE {
             self.start_timer(core, slot, now);
         }
@@ -222,6 +223,7 @@ impl Qp {
     }
 
     fn start_timer(&mut self, core: &mut Core, slot: u32, now: Instant) {
+        self.grace.is_on = false;
         let in_vain = self.retry_count.saturating_sub(self.retries);
         let Some(wait) = wait(self.timeout, in_vain, core.config.patience) else { return };
         // What waits for the end of a pause has not been sent yet.
@@ -330,6 +332,7 @@ impl Qp {
         self.retries = self.retry_count;
         self.rnr_retries = self.rnr_retry_count;
         self.went_back = false;
+        self.grace = Grace::default();
         if psn::ahead(self.una_psn, self.next_psn) > 0 {
             // Answered before it was sent again.
             self.go_back(core, self.una_psn);
@@ -491,11 +494,24 @@ impl Qp {
         Ok(())
     }
 
+    /// The wait for an answer is over: whether that means nothing yet, since the last packet waits for room in the port, or has just
+    /// left. Only its own packets count: those of others may wait for ever.
+    fn put_off(&mut self, core: &mut Core, slot: u32, now: Instant) -> bool {
+        if core.unsent.has(self.last_frame) {
+            let again = self.grace.put_off(self.lost_at, now, GRACE_LOOK);
+            self.lost_at = again.unwrap_or(self.lost_at);
+            again.is_some()
+        } else if self.grace.is_on {
+            self.start_timer(core, slot, now);
+            true
+        } else {
+            false
+        }
+    }
+
     /// The timer fired.
     pub(crate) fn timeout(&mut self, core: &mut Core, slot: u32, now: Instant) {
-        if self.lost_at <= now && core.held {
-            self.start_timer(core, slot, now);
-        } else if self.lost_at <= now {
+        if self.lost_at <= now && !self.put_off(core, slot, now) {
             self.lost_at = Instant::FAR_FUTURE;
             core.counters.timeouts.add(1);
             if self.retries == 0 {

@@ -99,24 +99,85 @@ fn never_is_never() {
     assert_eq!(p.ends[0].ep.query_qp(a).unwrap().state, QpState::Rts);
 }
 
-/// What waits for room in a full port has not been sent: nobody is silent, and nothing is repeated.
-#[test]
-fn no_time_passes_while_the_port_is_full() {
+/// A request to a peer that hears nothing, whose packet waits for room in a port.
+fn waiting() -> (Pair, Qpn) {
     let mut p = Pair::new();
     let [(_, a), _] = p.connect();
-    p.ends[0].ep.hold_timeouts(true);
-    let full = Rc::new(RefCell::new(true));
-    let is_full = full.clone();
-    p.filter = Box::new(move |_, _| !*is_full.borrow());
+    p.ends[0].ep.number_frame(7);
+    p.ends[0].waiting = (7, 1);
+    p.filter = Box::new(|_, _| false);
     p.post(0, a, 1, SendOp::Write { addr: BASE, rkey: p.ends[1].mr.rkey }, 0, 10);
-    p.run_for(Duration::from_secs(30));
+    (p, a)
+}
+
+/// What waits for room in a full port has not been sent: nobody is silent, and nothing is repeated.
+#[test]
+fn no_time_passes_while_a_packet_waits_for_the_port() {
+    let (mut p, _) = waiting();
+    p.run_for(Duration::from_secs(9));
     assert_eq!(p.ends[0].completions(), []);
-    let counters = p.ends[0].ep.counters();
-    assert_eq!((counters.timeouts.get(), counters.packets_resent.get()), (0, 0));
-    // It has room again, and the time begins.
-    *full.borrow_mut() = false;
-    p.ends[0].ep.hold_timeouts(false);
+    let repeated = |p: &Pair| {
+        let counters = p.ends[0].ep.counters();
+        (counters.timeouts.get(), counters.packets_resent.get())
+    };
+    assert_eq!(repeated(&p), (0, 0));
+    // It leaves, and its time begins.
+    p.ends[0].waiting = (8, 1);
+    p.filter = Box::new(|_, _| true);
+    p.run_for(Duration::from_millis(32));
+    assert_eq!(repeated(&p), (0, 0));
     p.run_for(Duration::from_secs(1));
     assert_eq!(p.ends[0].completions()[0].status, WcStatus::Success);
-    assert_eq!(p.ends[0].ep.counters().packets_resent.get(), 1);
+    assert_eq!(repeated(&p), (1, 1));
+}
+
+/// A port that is full for ever, or a peer that is dead behind one that others keep full, is found out.
+#[test]
+fn a_port_that_stays_full_is_a_fault() {
+    let (mut p, a) = waiting();
+    let silence = silence_max(13, 7, Duration::ZERO).unwrap();
+    p.run_for(Duration::from_secs(10) + silence + Duration::from_millis(200));
+    assert_eq!(p.ends[0].completions()[0].status, WcStatus::RetryExceeded);
+    assert_eq!(p.ends[0].ep.query_qp(a).unwrap().state, QpState::Err);
+}
+
+/// A port may be full of what others send: what has left is answered or lost, as ever.
+#[test]
+fn what_has_left_is_not_put_off_by_what_waits() {
+    let (mut p, _) = waiting();
+    p.ends[0].waiting = (8, 1000);
+    p.run_for(silence_max(13, 7, Duration::ZERO).unwrap() + Duration::from_millis(10));
+    assert_eq!(p.ends[0].completions()[0].status, WcStatus::RetryExceeded);
+}
+
+/// Whoever stands still for long does not give up what it has not offered the port once.
+#[test]
+fn standing_still_uses_nothing_up() {
+    let (mut p, _) = waiting();
+    p.run_for(Duration::from_secs(5));
+    p.now += Duration::from_secs(20);
+    let (now, waiting) = (p.now, p.ends[0].waiting);
+    p.ends[0].ep.handle_timeout_behind(now, || waiting);
+    p.run_for(Duration::from_secs(4));
+    assert_eq!(p.ends[0].ep.counters().timeouts.get(), 0);
+    p.run_for(Duration::from_secs(2));
+    assert!(p.ends[0].ep.counters().timeouts.get() > 0);
+}
+
+/// The same for the messages that make a connection.
+#[test]
+fn a_message_of_the_connection_manager_that_waits_is_not_repeated() {
+    let mut p = Pair::new();
+    p.ends[1].ep.listen(SERVICE, 10).unwrap();
+    p.filter = Box::new(|_, _| false);
+    p.ends[0].waiting = (0, 1);
+    p.ask(&[]);
+    p.run_for(Duration::from_secs(9));
+    assert_eq!(p.ends[0].ep.counters().cm_resent.get(), 0);
+    assert_eq!(p.ends[0].take_events(), []);
+    // For ever it is not waited either.
+    p.run_for(Duration::from_secs(120));
+    assert!(p.ends[0].ep.counters().cm_resent.get() > 0);
+    let failed = |event: &Event| matches!(event, Event::ConnectFailed { .. });
+    assert!(p.ends[0].take_events().iter().any(failed));
 }

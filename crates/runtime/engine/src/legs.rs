@@ -8,7 +8,7 @@
 //! ```
 //! A flow stays with its leg: its packets carry an address of that leg, and answers to them come back to it.
 
-use barewire_base::{Counter, DropCounters, DropReason, Duration, Instant};
+use barewire_base::{Counter, DropCounters, DropReason, Instant};
 use barewire_frame::{BURST_MAX, Burst, Frame, Pool};
 use barewire_host::{Host, HostEvent};
 use barewire_port::{Port, PortError};
@@ -57,9 +57,6 @@ impl Supply {
     }
 }
 
-/// How long a port may take nothing until that is no queue but a fault.
-const FULL_MAX: Duration = Duration::from_secs(10);
-
 /// A port with the host on it, and the frames between the two.
 pub struct Leg {
     pub(crate) port: Box<dyn Port>,
@@ -73,8 +70,8 @@ pub struct Leg {
     pub(crate) failed: Option<PortError>,
     /// The port took nothing: when to offer it the same again.
     pub(crate) blocked_until: Option<Instant>,
-    /// When the port last took a frame, or had none to take.
-    took_at: Instant,
+    /// Frames that went into `tx` so far, wrapping.
+    filled: u32,
     /// The index of the port's interface, where it has one.
     pub(crate) interface: Option<u32>,
     pub(crate) is_shut: bool,
@@ -92,7 +89,7 @@ impl Leg {
             looped: Burst::new(),
             failed: None,
             blocked_until: None,
-            took_at: Instant::ZERO,
+            filled: 0,
             interface: None,
             is_shut: false,
         }
@@ -142,9 +139,6 @@ impl Leg {
     /// Runs the host's timers, where one is due. Whether a neighbour was found or lost.
     #[inline]
     pub(crate) fn run_timers(&mut self, now: Instant) -> bool {
-        if self.tx.is_empty() {
-            self.took_at = now;
-        }
         let is_due = self.host.poll_timeout().is_some_and(|at| at <= now);
         if is_due {
             self.host.handle_timeout(now);
@@ -152,45 +146,34 @@ impl Leg {
         is_due && self.neighbours_changed()
     }
 
-    /// Offers the port what is to leave. How much it took.
-    ///
-    /// # Errors
-    /// The port's, when it is down.
-    #[inline]
-    pub(crate) fn send(&mut self, now: Instant) -> Result<usize, PortError> {
-        let taken = self.port.tx_burst(now, &mut self.tx)?;
-        if taken > 0 {
-            self.took_at = now;
-        }
-        Ok(taken)
-    }
-
-    /// Whether frames wait for room in the port, which is full, and not for so long that it may never take them.
-    #[inline]
-    pub(crate) fn is_full(&self, now: Instant) -> bool {
-        !self.tx.is_empty() && now.since(self.took_at) < FULL_MAX
+    /// The frames that wait for room in the port, here or in it: the number of the first, as [`fill`](Self::fill) counts them, and how
+    /// many.
+    pub(crate) fn waiting(&self) -> (u32, u32) {
+        let count = (self.tx.len() + self.port.tx_waiting()) as u32;
+        (self.filled.wrapping_sub(count), count)
     }
 
     /// Fills the transmit burst with what `next` writes; frames to ourselves go to `looped`. The host has the first frame of each burst,
     /// also when it is the last of the pool: an endpoint may always have a segment to send, and a host that does not answer for its address
-    /// is soon sent nothing any more. Whether there may be more to send.
+    /// is soon sent nothing any more. `next` is told the frame's number. Whether there may be more to send.
     #[inline]
     pub(crate) fn fill(
         &mut self,
         now: Instant,
         supply: &mut Supply,
-        mut next: impl FnMut(&mut Host, &mut Frame) -> bool,
+        mut next: impl FnMut(&mut Host, &mut Frame, u32) -> bool,
     ) -> bool {
         let mut hosts_turn = self.host.has_transmit();
         while self.tx.room() > 0 && self.looped.room() > 0 {
             let Some(mut frame) = supply.take() else { return false };
             let filled = std::mem::take(&mut hosts_turn) && self.host.poll_transmit(now, &mut frame);
-            if !filled && !next(&mut self.host, &mut frame) {
+            if !filled && !next(&mut self.host, &mut frame, self.filled) {
                 supply.spare = Some(frame);
                 return false;
             }
             let to_us = frame.data().first_chunk() == Some(&self.mac);
             let burst = if to_us { &mut self.looped } else { &mut self.tx };
+            self.filled = self.filled.wrapping_add(u32::from(!to_us));
             if burst.push(frame).is_err() {
                 break;
             }

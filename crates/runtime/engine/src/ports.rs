@@ -121,6 +121,14 @@ pub fn engine_port(uri: PortUri, engine: u8, engines: u8) -> Result<PortUri, Ope
             ),
         });
     }
+    if uri.scheme == "dpdk"
+        && let Some(left) = (0..there).find(|queue| !all.contains(queue))
+    {
+        let why = format!(
+            "queue {left} is no engine's, and the device starts when each of its {there} queues is served"
+        );
+        return Err(OpenError::BadUri { uri: uri.text().to_owned(), why });
+    }
     let own = all.iter().skip(usize::from(engine)).step_by(usize::from(engines));
     let own: Vec<String> = own.map(ToString::to_string).collect();
     Ok(uri.with("queue", own.join(",")).with("share", 1))
@@ -244,6 +252,10 @@ mod tests {
         assert_eq!(options("dpdk:net_tap0?queues=5", 1).1, [1, 3]);
         let few = of("dpdk:net_tap0?queues=1", 0).unwrap_err().to_string();
         assert!(few.contains("2 engines on 1 receive queues") && few.contains("hint: `queues=2`"), "{few}");
+        // With a queue that nobody serves the device would never start.
+        let left = of("dpdk:net_tap0?queues=4&queue=0-1", 0).unwrap_err().to_string();
+        assert!(left.contains("queue 2 is no engine's"), "{left}");
+        assert_eq!(options("dpdk:net_tap0?queues=4&queue=0-3", 1).1, [1, 3]);
         let alone: PortUri = "dpdk:net_tap0".parse().unwrap();
         assert_eq!(engine_port(alone.clone(), 0, 1).unwrap(), alone);
     }

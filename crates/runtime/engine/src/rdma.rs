@@ -61,9 +61,11 @@ pub fn peer_path(
     }
 }
 
-/// Has the endpoint write its next frame into `frame`, which arrives empty. False: nothing to send.
+/// Has the endpoint write its next frame into `frame`, which arrives empty and is to be the one with this number that waits for the port.
+/// False: nothing to send.
 #[inline]
-pub fn fill(endpoint: &mut Endpoint, now: Instant, frame: &mut Frame) -> bool {
+pub(crate) fn fill(endpoint: &mut Endpoint, now: Instant, frame: &mut Frame, number: u32) -> bool {
+    endpoint.number_frame(number);
     if !frame.set_len(endpoint.frame_len_max()) {
         return false;
     }
@@ -178,8 +180,7 @@ impl RdmaStack {
     /// The port's, when it is down.
     pub fn transmit(&mut self, now: Instant) -> Result<usize, PortError> {
         self.leg.run_timers(now);
-        self.endpoint.hold_timeouts(self.leg.is_full(now));
-        self.endpoint.handle_timeout(now);
+        self.endpoint.handle_timeout_behind(now, || self.leg.waiting());
         let mut sent = 0;
         for _ in 0..TX_BURSTS_PER_CYCLE {
             let more = self.fill(now);
@@ -190,7 +191,7 @@ impl RdmaStack {
             self.supply.counters.looped.add(looped as u64);
             sent += looped;
             if !self.leg.tx.is_empty() {
-                sent += self.leg.send(now)?;
+                sent += self.leg.port.tx_burst(now, &mut self.leg.tx)?;
             }
             // What is left in the burst found the port full: it stays there, and so do the requests behind it. What came back to
             // ourselves may have been answered.
@@ -204,8 +205,8 @@ impl RdmaStack {
     /// Fills the transmit burst. Whether there may be more.
     fn fill(&mut self, now: Instant) -> bool {
         let RdmaStack { leg, endpoint, supply } = self;
-        leg.fill(now, supply, |host, frame| {
-            (endpoint.has_transmit() && fill(endpoint, now, frame)) || host.poll_transmit(now, frame)
+        leg.fill(now, supply, |host, frame, number| {
+            (endpoint.has_transmit() && fill(endpoint, now, frame, number)) || host.poll_transmit(now, frame)
         })
     }
 

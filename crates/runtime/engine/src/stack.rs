@@ -110,15 +110,16 @@ struct RdmaEndpoint {
 impl RdmaEndpoint {
     /// Writes a frame, if it is its turn (or if `anyway`) and there is one.
     #[inline]
-    fn fill(&mut self, now: Instant, frame: &mut Frame, anyway: bool) -> bool {
-        let filled =
-            self.turn != anyway && self.endpoint.has_transmit() && rdma::fill(&mut self.endpoint, now, frame);
+    fn fill(&mut self, now: Instant, frame: &mut Frame, number: u32, anyway: bool) -> bool {
+        let filled = self.turn != anyway
+            && self.endpoint.has_transmit()
+            && rdma::fill(&mut self.endpoint, now, frame, number);
         self.turn &= !filled;
         filled
     }
 }
 
-/// Fills a frame of a leg; `second` where that has RDMA. The two endpoints take turns, and the host has what is left.
+/// Fills a frame of a leg, the one with this number; `second` where that has RDMA. The two endpoints take turns, and the host has what is left.
 #[inline]
 fn fill_one<M: Memory>(
     now: Instant,
@@ -127,8 +128,9 @@ fn fill_one<M: Memory>(
     endpoint: &mut Endpoint<M>,
     mut second: Option<&mut RdmaEndpoint>,
     frame: &mut Frame,
+    number: u32,
 ) -> bool {
-    if second.as_deref_mut().is_some_and(|second| second.fill(now, frame, false)) {
+    if second.as_deref_mut().is_some_and(|second| second.fill(now, frame, number, false)) {
         return true;
     }
     if endpoint.poll_transmit_on(now, leg, host, frame) {
@@ -137,7 +139,7 @@ fn fill_one<M: Memory>(
         }
         return true;
     }
-    second.is_some_and(|second| second.fill(now, frame, true)) || host.poll_transmit(now, frame)
+    second.is_some_and(|second| second.fill(now, frame, number, true)) || host.poll_transmit(now, frame)
 }
 
 /// The leg that has RDMA.
@@ -398,7 +400,7 @@ impl<M: Memory> Stack<M> {
                 self.cut(number);
                 continue;
             }
-            let taken = leg.send(now)?;
+            let taken = leg.port.tx_burst(now, &mut leg.tx)?;
             sent += taken;
             if !leg.tx.is_empty() {
                 // The port is full: the rest stays where it is, and so do the messages behind it.
@@ -428,8 +430,7 @@ impl<M: Memory> Stack<M> {
         }
         self.endpoint.handle_timeout(now);
         if let Some(second) = self.rdma.as_deref_mut() {
-            second.endpoint.hold_timeouts(self.legs[FIRST].is_full(now));
-            second.endpoint.handle_timeout(now);
+            second.endpoint.handle_timeout_behind(now, || self.legs[FIRST].waiting());
         }
     }
 
@@ -470,8 +471,8 @@ impl<M: Memory> Stack<M> {
     fn fill(&mut self, now: Instant, number: usize) {
         let Stack { legs, endpoint, rdma, supply, .. } = self;
         let mut second = rdma.as_deref_mut().filter(|_| number == FIRST);
-        legs[number].fill(now, supply, |host, frame| {
-            fill_one(now, number as u8, host, endpoint, second.as_deref_mut(), frame)
+        legs[number].fill(now, supply, |host, frame, at| {
+            fill_one(now, number as u8, host, endpoint, second.as_deref_mut(), frame, at)
         });
     }
 

@@ -5,7 +5,7 @@ use barewire_engine::{PeerPath, RDMA_UDP_PORT, Stack};
 use barewire_frame::{Burst, Pool, PoolConfig};
 use barewire_host::{Host, HostConfig};
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink};
-use barewire_roce::{self as roce, Connect, Data, QpInit, Qpn, SendOp, SendWr, Terms};
+use barewire_roce::{self as roce, Connect, CqId, Data, QpInit, Qpn, SendOp, SendWr, Terms};
 use barewire_transport::{self as transport, Endpoint, Event, HeapMemory, SendBuf};
 use barewire_wire::MacAddr;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,13 +15,19 @@ fn ip(host: u8) -> Ipv4Addr {
 }
 
 fn stack(end: MemoryEnd, host: u8) -> Stack<HeapMemory> {
+    stack_with(end, host, |_| ())
+}
+
+fn stack_with(end: MemoryEnd, host: u8, change: impl FnOnce(&mut roce::Config)) -> Stack<HeapMemory> {
     let pool = Pool::new(PoolConfig::default()).unwrap();
     let mac = MacAddr([2, 0, 0, 0, 0, host]);
     let mut config = HostConfig::new(mac);
     config.ipv4 = vec![(ip(host), 24)];
     let memory = HeapMemory::new(1 << 20, 1 << 20);
     let messages = Endpoint::new(transport::Config::default(), memory, [host; 32]).unwrap();
-    let rdma = roce::Endpoint::new(roce::Config::new(mac, ip(host).into()), [host; 16]).unwrap();
+    let mut verbs = roce::Config::new(mac, ip(host).into());
+    change(&mut verbs);
+    let rdma = roce::Endpoint::new(verbs, [host; 16]).unwrap();
     let port = Box::new(end.open(pool.clone()));
     Stack::new(port, pool, Host::new(config), messages).with_rdma(rdma)
 }
@@ -97,6 +103,62 @@ fn messages_and_rdma_take_turns_on_one_port() {
     assert!(kinds.iter().filter(|is| **is).count() >= kinds.len() / 2, "{kinds:?}");
 }
 
+/// A connected queue pair of `a`.
+struct Connected {
+    qp: Qpn,
+    cq: CqId,
+    peer: Qpn,
+    posted: u64,
+    done: u64,
+}
+
+fn connected(a: &mut Stack<HeapMemory>, b: &mut Stack<HeapMemory>, now: &mut Instant) -> Connected {
+    let end = *now + Duration::from_secs(1);
+    let _ = b.rdma_parts().unwrap().0.endpoint.listen(50, 4);
+    let peer = queue_pair(b);
+    let (rdma, _) = a.rdma_parts().unwrap();
+    let (pd, cq) = (rdma.endpoint.alloc_pd(), rdma.endpoint.create_cq(1000).unwrap());
+    let qp = rdma.endpoint.create_qp(&QpInit::rc(pd, cq)).unwrap();
+    let (mut asked, mut connected) = (false, false);
+    while !connected {
+        *now += Duration::from_micros(10);
+        a.poll(*now).unwrap();
+        b.poll(*now).unwrap();
+        let (mut rdma, _) = a.rdma_parts().unwrap();
+        if !asked && let PeerPath::Ready(path) = rdma.peer_path(*now, ip(2).into(), None) {
+            rdma.endpoint.connect(*now, qp, &Connect::new(path, 50)).unwrap();
+            asked = true;
+        }
+        connected |= matches!(rdma.endpoint.poll_event(), Some(roce::Event::Connected { .. }));
+        let (rdma, _) = b.rdma_parts().unwrap();
+        if let Some(roce::Event::ConnectRequest { conn, .. }) = rdma.endpoint.poll_event() {
+            rdma.endpoint.accept(*now, conn, peer, &Terms::default()).unwrap();
+        }
+        assert!(*now < end);
+    }
+    Connected { qp, cq, peer, posted: 0, done: 0 }
+}
+
+impl Connected {
+    fn post(&mut self, a: &mut Stack<HeapMemory>) {
+        let write = SendOp::Write { addr: 0, rkey: 0 };
+        let wr = SendWr::new(self.posted, write, Data::Inline(&[]));
+        a.rdma_parts().unwrap().0.endpoint.post_send(self.qp, &wr).unwrap();
+        self.posted += 1;
+    }
+
+    /// Takes what is done, which must have gone well, and has 32 requests under way.
+    fn refill(&mut self, a: &mut Stack<HeapMemory>) {
+        while let Some(wc) = a.rdma_parts().unwrap().0.endpoint.poll_cq_one(self.cq) {
+            assert_eq!((wc.wr_id, wc.status), (self.done, roce::WcStatus::Success));
+            self.done += 1;
+        }
+        while self.posted < self.done + 32 {
+            self.post(a);
+        }
+    }
+}
+
 /// A wire that takes eight frames each half a second, as one into an emulated machine that has few turns: requests wait behind one another
 /// for longer than their time-outs, and no copies of them join the queue, which would leave the peer with nothing else to answer.
 #[test]
@@ -104,45 +166,63 @@ fn a_port_that_is_full_is_no_silent_peer() {
     let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
     let (mut a, mut b) = (stack(left, 1), stack(right, 2));
     let mut now = Instant::from_nanos(1_000_000_000);
-    b.rdma_parts().unwrap().0.endpoint.listen(50, 4).unwrap();
-    let peer = queue_pair(&mut b);
-    let (rdma, _) = a.rdma_parts().unwrap();
-    let (pd, cq) = (rdma.endpoint.alloc_pd(), rdma.endpoint.create_cq(1000).unwrap());
-    let qp = rdma.endpoint.create_qp(&QpInit::rc(pd, cq)).unwrap();
-    let (mut asked, mut connected) = (false, false);
-    while !connected {
-        now += Duration::from_micros(10);
-        a.poll(now).unwrap();
-        b.poll(now).unwrap();
-        let (mut rdma, _) = a.rdma_parts().unwrap();
-        if !asked && let PeerPath::Ready(path) = rdma.peer_path(now, ip(2).into(), None) {
-            rdma.endpoint.connect(now, qp, &Connect::new(path, 50)).unwrap();
-            asked = true;
-        }
-        connected |= matches!(rdma.endpoint.poll_event(), Some(roce::Event::Connected { .. }));
-        let (rdma, _) = b.rdma_parts().unwrap();
-        if let Some(roce::Event::ConnectRequest { conn, .. }) = rdma.endpoint.poll_event() {
-            rdma.endpoint.accept(now, conn, peer, &Terms::default()).unwrap();
-        }
-        assert!(now < Instant::from_nanos(2_000_000_000));
-    }
-    let (mut posted, mut done) = (0, 0);
+    let mut busy = connected(&mut a, &mut b, &mut now);
     for step in 0..20_000 {
         now += Duration::from_millis(1);
-        let (rdma, _) = a.rdma_parts().unwrap();
-        while let Some(wc) = rdma.endpoint.poll_cq_one(cq) {
-            assert_eq!((wc.wr_id, wc.status), (done, roce::WcStatus::Success), "at {step} ms");
-            done += 1;
-        }
-        while posted < done + 32 {
-            let write = SendOp::Write { addr: 0, rkey: 0 };
-            rdma.endpoint.post_send(qp, &SendWr::new(posted, write, Data::Inline(&[]))).unwrap();
-            posted += 1;
-        }
+        busy.refill(&mut a);
         a.poll(now).unwrap();
         if step % 500 == 499 {
             b.poll(now).unwrap();
         }
     }
-    assert!(done > 250, "{done}");
+    assert!(busy.done > 250, "{}", busy.done);
+}
+
+/// A port that others keep full makes no dead peer seem alive.
+#[test]
+fn a_silent_peer_is_given_up_while_others_keep_the_port_full() {
+    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (mut a, mut b) = (stack(left, 1), stack(right, 2));
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut busy = connected(&mut a, &mut b, &mut now);
+    let mut dead = connected(&mut a, &mut b, &mut now);
+    b.rdma_parts().unwrap().0.endpoint.modify_qp(dead.peer, roce::Modify::Err).unwrap();
+    dead.post(&mut a);
+    let failed = (0..60_000).find_map(|step| {
+        now += Duration::from_millis(1);
+        busy.refill(&mut a);
+        a.poll(now).unwrap();
+        if step % 5 == 4 {
+            b.poll(now).unwrap();
+        }
+        let wc = a.rdma_parts().unwrap().0.endpoint.poll_cq_one(dead.cq)?;
+        Some((step, wc.status))
+    });
+    let (at, status) = failed.expect("a completion within a minute");
+    assert_eq!(status, roce::WcStatus::RetryExceeded);
+    let silence = roce::silence_max(13, 7, Duration::ZERO).unwrap().as_nanos() / 1_000_000;
+    assert!((silence..silence + 10_000).contains(&at), "given up after {at} ms of {silence}");
+    assert!(busy.done > 1000, "{}", busy.done);
+}
+
+/// A process that was stopped while its frames waited offers them to the port before it counts anything.
+#[test]
+fn a_process_that_stood_still_before_a_full_port_repeats_nothing() {
+    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (mut a, mut b) = (stack_with(left, 1, |config| config.cm.retry_count = 0), stack(right, 2));
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut busy = connected(&mut a, &mut b, &mut now);
+    for _ in 0..10 {
+        now += Duration::from_millis(1);
+        busy.refill(&mut a);
+        a.poll(now).unwrap();
+    }
+    now += Duration::from_secs(11);
+    for _ in 0..100 {
+        a.poll(now).unwrap();
+        b.poll(now).unwrap();
+        busy.refill(&mut a);
+        now += Duration::from_millis(1);
+    }
+    assert!(busy.done > 100, "{}", busy.done);
 }

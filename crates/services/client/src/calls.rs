@@ -28,6 +28,8 @@ struct Attempt {
     flow: Option<FlowId>,
     /// What to ask for next where this fails: further addresses of the same name.
     more: VecDeque<Request>,
+    /// The flow asked for has had its time: it is ended, and the next address asked for.
+    skips: bool,
     answer: Option<Result<FlowId, ConnectFailure>>,
 }
 
@@ -75,7 +77,7 @@ impl Calls {
 
     /// An attempt was asked for. Where it fails, `more` are asked for under the same number, one after the other.
     pub(crate) fn connects(&mut self, number: u64, fate: Fate, more: VecDeque<Request>) -> ConnectId {
-        self.attempts.insert(number, Attempt { fate, flow: None, more, answer: None });
+        self.attempts.insert(number, Attempt { fate, flow: None, more, skips: false, answer: None });
         ConnectId(number)
     }
 
@@ -109,6 +111,23 @@ impl Calls {
         Some(answer)
     }
 
+    /// How many addresses an attempt has left beside the one that it tries.
+    pub(crate) fn addresses_left(&self, id: ConnectId) -> usize {
+        self.attempts.get(&id.0).map_or(0, |attempt| attempt.more.len())
+    }
+
+    /// Goes on to the attempt's next address, where it has one, as if this one had failed.
+    pub(crate) fn skip_address(&mut self, id: ConnectId, owed: &mut VecDeque<Request>) {
+        let Some(attempt) = self.attempts.get_mut(&id.0) else { return };
+        if attempt.skips || attempt.more.is_empty() || attempt.answer.is_some() {
+            return;
+        }
+        attempt.skips = true;
+        if let Some(flow) = attempt.flow {
+            owed.push_back(Request::Reset { flow: flow.to_raw() });
+        }
+    }
+
     /// Gives an attempt up. False when it was answered already, or never made.
     pub(crate) fn give_up(&mut self, id: ConnectId, tell: bool, owed: &mut VecDeque<Request>) -> bool {
         let Some(attempt) = self.attempts.get_mut(&id.0) else { return false };
@@ -120,7 +139,7 @@ impl Calls {
             Fate::GivenUp(_) => return false,
             _ => Fate::GivenUp(None),
         };
-        if let Some(flow) = attempt.flow {
+        if let Some(flow) = attempt.flow.filter(|_| !attempt.skips) {
             owed.push_back(Request::Reset { flow: flow.to_raw() });
         }
         true
@@ -130,7 +149,7 @@ impl Calls {
     pub(crate) fn connecting(&mut self, number: u64, flow: FlowId, owed: &mut VecDeque<Request>) {
         if let Some(attempt) = self.attempts.get_mut(&number) {
             attempt.flow = Some(flow);
-            if matches!(attempt.fate, Fate::GivenUp(_)) {
+            if attempt.skips || matches!(attempt.fate, Fate::GivenUp(_)) {
                 owed.push_back(Request::Reset { flow: flow.to_raw() });
             }
         }
@@ -145,6 +164,16 @@ impl Calls {
         owed: &mut VecDeque<Request>,
     ) -> Verdict {
         let Some(attempt) = self.attempts.get_mut(&number) else { return Verdict::Nothing };
+        if std::mem::take(&mut attempt.skips)
+            && !matches!(attempt.fate, Fate::GivenUp(_))
+            && let Some(next) = attempt.more.pop_front()
+        {
+            // It has opened after its time, and its reset is on the way.
+            attempt.flow = None;
+            owed.push_back(next);
+            self.unwanted.insert(flow);
+            return Verdict::Open(flow, None);
+        }
         match attempt.fate {
             Fate::Told(token) => {
                 self.attempts.remove(&number);
@@ -177,7 +206,7 @@ impl Calls {
         if !matches!(attempt.fate, Fate::GivenUp(_))
             && let Some(next) = attempt.more.pop_front()
         {
-            attempt.flow = None;
+            (attempt.flow, attempt.skips) = (None, false);
             owed.push_back(next);
             return Verdict::Nothing;
         }

@@ -222,6 +222,7 @@ impl Client {
 
     /// As [`connect`](Self::connect), to the first address of `remote` that answers. A name is looked up as the system does
     /// (`/etc/hosts`, DNS), which waits for the resolver; everything else does not wait. The event is that of the last address tried.
+    /// An address that is silent is given up after the daemon's `handshake_timeout` (5 s), and then the next is tried.
     ///
     /// # Errors
     /// [`ConnectWaitError::Name`] for a name without an address, [`ConnectWaitError::WouldBlock`] when the ring is full.

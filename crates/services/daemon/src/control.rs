@@ -103,14 +103,17 @@ impl Control {
                     }
                 }
             }
+            if stop.is_stopped() {
+                // Nobody is let in any more, whatever came before the stop was seen.
+                break;
+            }
             // From the last to the first, so that removing one does not move those still to come.
             for (i, is_dead) in ready.into_iter().rev() {
                 if is_dead || !self.hear(i) {
                     self.remove(i);
                 }
             }
-            // Whom a daemon that stops would let in would lose it at once, again.
-            if accept && !stop.is_stopped() {
+            if accept {
                 self.accept();
             }
         }

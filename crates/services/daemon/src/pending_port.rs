@@ -71,6 +71,10 @@ impl Port for PendingPort {
         Ok(lost)
     }
 
+    fn tx_waiting(&self) -> usize {
+        self.open.as_ref().map_or(0, |port| port.tx_waiting())
+    }
+
     fn counters(&self) -> &PortCounters {
         self.open.as_ref().map_or(&self.counters, |port| port.counters())
     }

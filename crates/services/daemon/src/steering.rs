@@ -7,13 +7,14 @@
 //! Where the card says how it chooses a queue, an engine opens its flows from UDP ports whose answers come in on a queue of its own, so
 //! that few frames change hands.
 
-use barewire_base::{DropReason, Instant};
+use barewire_base::{DropReason, Duration, Instant};
 use barewire_engine::{Rss, Stack, Steered, Steering, queues_of, rss_of};
 use barewire_frame::{Burst, Frame, Pool, PoolConfig, PoolError};
 use barewire_host::Datagram;
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port, PortUri};
 use barewire_transport::{Endpoint, Memory, engine_for};
 use barewire_wire::msg;
+use std::cell::{Cell, OnceCell};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -137,8 +138,13 @@ impl Queues {
 /// An engine's port, and its queues where they are known.
 struct Way {
     port: PortUri,
-    queues: Option<Queues>,
+    queues: OnceCell<Queues>,
+    /// When a device that did not say so was asked last.
+    asked_at: Cell<Instant>,
 }
+
+/// Until a device is asked again: asking takes a lock, and a connection is no place to wait.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Whether it is a reset by a host that no longer knows the flow. It names the peer's own number, so it concerns whichever engine has the
 /// flow, and that need not be the one that listens on its UDP port.
@@ -173,7 +179,10 @@ impl LinkEnds {
             table: self.table,
             now: Instant::ZERO,
             pool,
-            ways: ports.into_iter().map(|port| Way { port, queues: None }).collect(),
+            ways: ports
+                .into_iter()
+                .map(|port| Way { port, queues: OnceCell::new(), asked_at: Cell::default() })
+                .collect(),
         };
         (0..links.ways.len()).for_each(|leg| links.learn_queues(leg));
         Ok(links)
@@ -191,8 +200,8 @@ impl Links {
 
     /// Asks a port's card how it chooses a receive queue: anew whenever the port was opened.
     pub(crate) fn learn_queues(&mut self, leg: usize) {
-        if let Some(Way { port, queues }) = self.ways.get_mut(leg) {
-            *queues = Queues::of(port);
+        if let Some(Way { port, queues, .. }) = self.ways.get_mut(leg) {
+            *queues = Queues::of(port).map_or_else(OnceCell::new, OnceCell::from);
         }
     }
 
@@ -206,9 +215,14 @@ impl Links {
     ) -> u16 {
         let Some(way) = self.ways.get(leg) else { return 0 };
         // A device of DPDK starts with the last of its engines, after this one has asked.
-        let late = || Queues::of(&way.port).filter(|_| way.port.scheme == "dpdk");
-        let asked = if way.queues.is_none() { late() } else { None };
-        let Some(Queues { rss, own }) = way.queues.as_ref().or(asked.as_ref()) else { return 0 };
+        if way.queues.get().is_none()
+            && way.port.scheme == "dpdk"
+            && self.now.since(way.asked_at.get()) >= ASK_AGAIN
+        {
+            way.asked_at.set(self.now);
+            let _ = Queues::of(&way.port).map(|queues| way.queues.set(queues));
+        }
+        let Some(Queues { rss, own }) = way.queues.get() else { return 0 };
         let comes_here =
             |port| rss.queue(remote, SocketAddr::new(local, port)).is_some_and(|queue| own.contains(&queue));
         endpoint.draw_udp_port(comes_here).unwrap_or(0)

@@ -439,6 +439,16 @@ fn names_are_looked_up_and_each_address_is_tried() {
         other => panic!("{other:?}"),
     }
     assert!(is_quiet(&mut client));
+    // One that says nothing leaves the others their share of the time.
+    let second = Duration::from_secs(1);
+    let late = client.connect_to_wait(&[to(77, 888), to(2, 888)][..], &options, second).unwrap();
+    let there = accept(&mut server);
+    client.send(late, b"second").unwrap();
+    assert_eq!(message(&mut server), b"second");
+    client.reset(late).unwrap();
+    assert!(matches!(next_real(&mut server), Event::Closed { flow, .. } if flow == there));
+    let silent = client.connect_to_wait(&[to(77, 888), to(78, 888)][..], &options, second / 4);
+    assert!(matches!(silent, Err(ConnectWaitError::TimedOut)), "{silent:?}");
     // From an address of IPv6, an address of IPv4 is not worth a try.
     let six = std::net::SocketAddr::from((v6(2), 888));
     let from = ConnectOptions { local: Some(v6(1).into()), ..options.clone() };

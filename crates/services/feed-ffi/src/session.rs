@@ -93,6 +93,9 @@ impl Session {
         }));
         engine.run(&flag);
         drop(engine);
+        if stop.is_parents() {
+            return Err(Failure::new(BWF_ERR_HANDLE, PARENTS));
+        }
         let ended = outcome.borrow_mut().take().unwrap_or(Ok(BWF_STOPPED))?;
         if ended == BWF_STOPPED {
             stop.take();
@@ -191,6 +194,10 @@ impl Agent for Driver {
     }
 
     fn do_work(&mut self, now: Instant) -> usize {
+        if self.stop.is_parents() {
+            // A child that was forked inside a callback, and returned from it: the sockets are its parent's.
+            return self.finish(Ok(BWF_STOPPED));
+        }
         if self.stop.is_asked() {
             return self.finish(Ok(BWF_STOPPED));
         }
@@ -234,6 +241,8 @@ impl Agent for Driver {
     }
 }
 
+const PARENTS: &str = "the handler is of the process that this one was forked from: open another one";
+
 /// A value that only the thread that made it touches. A child of fork(2) has a copy of that thread, and no part in the value: its
 /// sockets are the parent's, too, which would lack each packet that the child takes.
 struct OnThread<T> {
@@ -254,8 +263,7 @@ impl<T> OnThread<T> {
     #[inline]
     fn get(&mut self) -> Result<&mut T, Failure> {
         if !self.process.is_this() {
-            let why = "the handler is of the process that this one was forked from: open another one";
-            return Err(Failure::new(BWF_ERR_HANDLE, why));
+            return Err(Failure::new(BWF_ERR_HANDLE, PARENTS));
         }
         if self.thread != thread::current().id() {
             return Err(BWF_ERR_THREAD.into());
@@ -291,6 +299,14 @@ struct Bell {
 }
 
 impl SlotState {
+    /// Whether the tenant is a handler of the process that this one was forked from.
+    #[inline]
+    fn is_parents(&self) -> bool {
+        // SAFETY: as in `bell`.
+        let bell = unsafe { self.bell.load(Acquire).as_ref() };
+        bell.is_some_and(|bell| !bell.process.is_this())
+    }
+
     /// The bell of this process, where there is one.
     fn bell(&self) -> Option<&'static Bell> {
         // SAFETY: null, or made by `hang` from a box that nobody frees, and changed by nobody.
@@ -356,6 +372,11 @@ impl Stop {
         self.state().tenant.load(Acquire) & ASKED != 0
     }
 
+    #[inline]
+    fn is_parents(self) -> bool {
+        self.state().is_parents()
+    }
+
     /// The stop has been obeyed: the next run is not ended by it.
     fn take(self) {
         let _ = self.state().tenant.compare_exchange(self.ticket | ASKED, self.ticket, AcqRel, Relaxed);
@@ -387,6 +408,10 @@ pub(crate) fn with<R>(
     // The pointer's bits are the ticket; it is never followed.
     let ticket = feed.addr();
     let beside = &SLOT_STATES[slot_of(ticket)];
+    if beside.is_parents() {
+        // Before all else: the thread that was inside when the process was forked, or held the slot's lock, is not here to leave.
+        return Err(Failure::new(BWF_ERR_HANDLE, PARENTS));
+    }
     let me = here();
     if beside.inside.load(Relaxed) == me {
         let is_tenant = beside.tenant.load(Acquire) & !ASKED == ticket;

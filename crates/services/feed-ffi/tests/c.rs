@@ -265,6 +265,7 @@ fn a_run_is_stopped_by_time_a_thread_and_a_signal() {
 #[test]
 fn a_child_has_none_of_its_parents_handlers() {
     Rig::lossy("forks").run("forks", "silent.toml");
+    Rig::lossy("forks-run").run("forks_run", "pcap.toml");
 }
 
 #[test]

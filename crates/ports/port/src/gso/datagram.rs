@@ -2,7 +2,7 @@
 
 use super::PACKET_MAX;
 use barewire_frame::{Burst, ChecksumState, Frame};
-use barewire_wire::{EtherType, Protocol, checksum, eth, ipv4, ipv6, udp, vlan};
+use barewire_wire::{EtherType, Protocol, checksum, eth, ipv4, ipv6, roce, udp, vlan};
 
 /// Where the checksum is in a UDP header.
 const UDP_CHECK: u16 = 6;
@@ -54,7 +54,7 @@ impl Datagram {
     pub fn of(frame: &Frame) -> Option<Datagram> {
         let data = frame.data();
         let found = Datagram::parse(data)?;
-        if frame.gso().is_some() || found.payload == 0 || found.has_ident(data) {
+        if frame.gso().is_some() || found.payload == 0 || found.has_ident(data) || found.is_sealed(data) {
             return None;
         }
         let (start, offset) = found.checksum_at();
@@ -100,6 +100,16 @@ impl Datagram {
     /// lose it.
     pub fn has_ident(&self, data: &[u8]) -> bool {
         self.is_v4() && !self.v4(data).dont_fragment()
+    }
+
+    /// Whether this is RoCEv2 over IPv4, whose invariant CRC covers the identification: whoever cuts a frame counts that up.
+    fn is_sealed(&self, data: &[u8]) -> bool {
+        self.is_v4() && udp::Packet::new_unchecked(&data[self.l4..]).dst_port() == roce::UDP_PORT
+    }
+
+    /// Bytes of the VLAN tag.
+    pub fn tag_len(&self) -> usize {
+        self.l3 - eth::HEADER_LEN
     }
 
     /// Gives the piece with this number, whose headers are those of the whole, an identification of its own.

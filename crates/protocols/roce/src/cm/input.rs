@@ -563,6 +563,11 @@ impl Endpoint {
             self.core.timers.arm(Owner::Conn(id).id(), conn.deadline);
             return;
         }
+        if let Some(again) = conn.put_off(&self.core, now) {
+            conn.deadline = again;
+            self.core.timers.arm(Owner::Conn(id).id(), again);
+            return;
+        }
         let (state, retries) = (conn.state, conn.retries);
         if retries >= self.core.config.cm.retries {
             self.core.counters.cm_timeouts.add(1);

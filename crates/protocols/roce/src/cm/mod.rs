@@ -18,7 +18,7 @@ mod verbs;
 
 pub use verbs::{ConnInfo, Connect, ConnectError, Terms};
 
-use crate::core::{Core, Owner};
+use crate::core::{Core, GRACE_LOOK, Grace, Owner};
 use crate::ids::Ids;
 use crate::index::Index;
 use crate::slab::{NONE, Slab};
@@ -89,6 +89,9 @@ pub(crate) struct Conn {
     closing: u64,
     remote_guid: u64,
     pub(crate) deadline: Instant,
+    /// The number of its last message among the frames that wait for the port.
+    last_frame: u32,
+    grace: Grace,
     retries: u8,
     pub(crate) pending: u8,
     pub(crate) queued: bool,
@@ -109,6 +112,21 @@ pub(crate) struct Conn {
     pub(crate) private: u32,
 }
 
+impl Conn {
+    /// The wait for an answer is over: when it is over instead, where our message waits for room in the port, or has just left.
+    fn put_off(&mut self, core: &Core, now: Instant) -> Option<Instant> {
+        let wait = core.config.cm.response_timeout;
+        if self.pending != 0 {
+            // Not even written. Many may be so at once, so they are looked at less often.
+            self.grace.put_off(self.deadline, now, wait)
+        } else if core.unsent.has(self.last_frame) {
+            self.grace.put_off(self.deadline, now, GRACE_LOOK)
+        } else {
+            std::mem::take(&mut self.grace.is_on).then(|| now + wait)
+        }
+    }
+}
+
 impl Default for Conn {
     fn default() -> Self {
         Conn {
@@ -127,6 +145,8 @@ impl Default for Conn {
             closing: 0,
             remote_guid: 0,
             deadline: Instant::FAR_FUTURE,
+            last_frame: 0,
+            grace: Grace::default(),
             retries: 0,
             pending: 0,
             queued: false,

@@ -95,6 +95,7 @@ impl Endpoint {
             conn.pending &= !what;
             let conn = &self.cm.conns[slot];
             let sent = with_gsi(&mut self.core, conn.path, |core, gsi| write(core, gsi, conn, what, buf));
+            self.cm.conns[slot].last_frame = self.core.unsent.next;
             if self.cm.conns[slot].pending == 0 {
                 self.cm.conns[slot].queued = false;
                 self.cm.out.pop_front();

@@ -1,7 +1,7 @@
 //! What applications ask of the connection manager.
 
 use super::{Answer, Closed, Conn, ConnId, ConnState, ListenerId, Reply, Serves, pending};
-use crate::core::{NoRoom, Owner};
+use crate::core::{Grace, NoRoom, Owner};
 use crate::endpoint::Endpoint;
 use crate::slab::NONE;
 use crate::verbs::{Mtu, PathId, QpInit, QpKind, QpState, Qpn, RtrAttr, WcStatus};
@@ -365,7 +365,7 @@ impl Endpoint {
     /// Starts the first wait for an answer.
     pub(crate) fn await_answer(&mut self, now: Instant, id: u32) {
         let conn = &mut self.cm.conns[id];
-        conn.retries = 0;
+        (conn.retries, conn.grace) = (0, Grace::default());
         conn.deadline = now + self.core.config.cm.response_timeout;
         self.core.timers.arm(Owner::Conn(id).id(), conn.deadline);
     }

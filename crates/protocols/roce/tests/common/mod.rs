@@ -37,6 +37,8 @@ pub struct End {
     pub memory: Region,
     pub mr: Mr,
     pub events: Vec<(Event, Vec<u8>)>,
+    /// Its frames that wait for room in its port: see [`Endpoint::handle_timeout_behind`].
+    pub waiting: (u32, u32),
 }
 
 impl End {
@@ -46,7 +48,7 @@ impl End {
         let cq = ep.create_cq(4096).unwrap();
         let memory = Region::heap(MEMORY);
         let mr = ep.reg_mr(pd, memory.clone(), BASE, Access::ALL).unwrap();
-        End { ep, pd, cq, memory, mr, events: Vec::new() }
+        End { ep, pd, cq, memory, mr, events: Vec::new(), waiting: (0, 0) }
     }
 
     pub fn sge(&self, offset: usize, len: usize) -> Sge {
@@ -144,7 +146,8 @@ impl Pair {
             self.now = self.now.max(next);
             for side in 0..2 {
                 let now = self.now;
-                self.ends[side].ep.handle_timeout(now);
+                let waiting = self.ends[side].waiting;
+                self.ends[side].ep.handle_timeout_behind(now, || waiting);
             }
         }
         self.now = end;

@@ -218,6 +218,7 @@ impl AsyncClient {
     }
 
     /// Connects to the first address of `remote` that answers. A name is looked up as the system does (`/etc/hosts`, DNS).
+    /// An address that is silent is given up after the daemon's `handshake_timeout` (5 s), and then the next is tried.
     ///
     /// # Errors
     /// [`ConnectError`] of the last address tried.

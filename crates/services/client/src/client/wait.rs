@@ -67,8 +67,9 @@ impl Client {
         self.connect_wait_any(&[remote], options, end)
     }
 
-    /// As [`connect_wait`](Self::connect_wait), to the first address of `remote` that answers. A name is looked up as the system does
-    /// (`/etc/hosts`, DNS), and the resolver takes its own time.
+    /// As [`connect_wait`](Self::connect_wait), to the first address of `remote` that answers. Each has an equal share of the time that is
+    /// left: one that is silent does not keep the others from being tried. A name is looked up as the system does (`/etc/hosts`, DNS), and
+    /// the resolver takes its own time.
     ///
     /// # Errors
     /// [`ConnectWaitError`], of the last address tried.
@@ -91,12 +92,41 @@ impl Client {
     ) -> Result<FlowId, ConnectWaitError> {
         let id =
             self.wait_for(end, |client| client.asks(|c| c.ask_to_connect(remotes, options, Fate::Waited)))??;
-        let answer = self.wait_for(end, |client| client.calls.answer(id));
+        let answer = self.first_answer(id, end);
         if answer.is_err() {
             self.calls.give_up(id, false, &mut self.owed);
             self.flush();
         }
         answer?.map_err(ConnectWaitError::Failed)
+    }
+
+    /// The answer to an attempt, whose addresses share the time until `end`.
+    fn first_answer(
+        &mut self,
+        id: ConnectId,
+        end: Instant,
+    ) -> Result<Result<FlowId, ConnectFailure>, ConnectWaitError> {
+        let mut is_skipped = false;
+        loop {
+            let left = self.calls.addresses_left(id);
+            let now = barewire_engine::now();
+            let share = barewire_base::Duration::from_nanos(end.since(now).as_nanos() / (left as u64 + 1));
+            let until = if is_skipped { end } else { now + share };
+            let answer = self.wait_for(until, |client| match client.calls.answer(id) {
+                Some(answer) => Some(Some(answer)),
+                None => (client.calls.addresses_left(id) != left).then_some(None),
+            });
+            match answer {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => is_skipped = false,
+                Err(ConnectWaitError::TimedOut) if left > 0 && !is_skipped => {
+                    self.calls.skip_address(id, &mut self.owed);
+                    self.flush();
+                    is_skipped = true;
+                }
+                Err(e) => return Err(e),
+            }
+        }
     }
 
     /// Asks when the ring has room, or is no more.
