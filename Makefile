@@ -180,8 +180,10 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 .PHONY: test-dpdk
 test-dpdk: tools ## Test `dpdk:` ports on virtual devices (needs libdpdk-dev, pkg-config)
 	@pkg-config --atleast-version=22.11 libdpdk || { echo "error: libdpdk 22.11 or newer is not installed" >&2; echo "hint: apt-get install libdpdk-dev pkg-config" >&2; exit 1; }
-	$(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --quiet -- -D warnings
+	@# Of the whole workspace: what others than the port are built of is there already, where `make test` was.
+	$(CARGO) clippy --workspace --features barewire-cli/dpdk --all-targets --quiet -- -D warnings
 	$(CARGO) test --package barewire-dpdk --features dpdk
+	$(CARGO) test --workspace --features barewire-cli/dpdk --test dpdk
 
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit

@@ -29,6 +29,10 @@ const SPARE_MAX: u32 = 3 * SPARE;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Drops of one kind that one look counts; a remainder is left for the next look.
 const FOLD_MAX: u64 = 1 << 16;
+/// The shim's words for the step at which DPDK or a driver refuses a name or its arguments.
+const PLUGGING: &str = "plugging the device in";
+const NAMES: &str = "a device is named as DPDK does, with its driver's own arguments: `0000:00:06.0`, `net_af_packet0,iface=eth0`; \
+    `barewire doctor` says what a card lacks";
 /// Largest chunk: the length of an mbuf's buffer has 16 bits.
 const CHUNK_LEN_MAX: u32 = 1 << 15;
 
@@ -184,6 +188,11 @@ impl DpdkPort {
     }
 }
 
+fn is_root() -> bool {
+    // SAFETY: no memory, and it cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Starts DPDK and the device, with chunks of the ledger's pool.
 fn plug_in(
     config: &DpdkConfig,
@@ -229,14 +238,23 @@ fn plug_in(
         // SAFETY: the device is closed, if it ever was open.
         unsafe { ledger.take_all() };
         let code = error.as_ref().and_then(io::Error::raw_os_error);
-        if code == Some(libc::EACCES) || code == Some(libc::EPERM) {
+        // What drivers give for whatever they do not like is -1, which is EPERM's number.
+        let refused_it = what == PLUGGING && code == Some(libc::EPERM) && is_root();
+        if !refused_it && (code == Some(libc::EACCES) || code == Some(libc::EPERM)) {
             return OpenError::NotPermitted {
                 uri: uri.to_owned(),
                 call: "opening the device",
                 needs: "root, or access to the device",
             };
         }
-        unsupported(error.map_or_else(|| what.clone(), |error| format!("{what}: {error}")))
+        match error {
+            Some(_) if refused_it => unsupported(format!(
+                "{what}: its driver refuses it, in words of its own above; hint: {NAMES}"
+            )),
+            Some(error) if what == PLUGGING => unsupported(format!("{what}: {error}; hint: {NAMES}")),
+            Some(error) => unsupported(format!("{what}: {error}")),
+            None => unsupported(what),
+        }
     })?;
     let mtu = u32::from(info.mtu);
     let frame_max = (mtu + ETH_LEN).min(pool.frame_max() as u32);

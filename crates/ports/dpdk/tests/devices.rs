@@ -83,6 +83,13 @@ fn what_cannot_be_opened_is_said_and_leaves_nothing() {
     assert!(said.contains("dpdk:net_nul0") && said.contains("plugging the device in"), "{said}");
     let said = why("0000:ff:1f.7");
     assert!(said.contains("plugging the device in"), "{said}");
+    // A driver's own -1 is no lack of rights of root's.
+    if barewire_testing::is_root() {
+        for device in ["net_null9,sice=64", "net_af_packet9,iface=bw-nosuch", "net_memif9,role=both"] {
+            let said = why(device);
+            assert!(said.contains("its driver refuses it") && said.contains("hint: "), "{said}");
+        }
+    }
     assert_eq!(pool.available(), 512);
     let small = Pool::new(PoolConfig { frames: 100, ..PoolConfig::default() }).unwrap();
     let said = DpdkPort::open(DpdkConfig::new("net_null9"), small).unwrap_err().to_string();

@@ -140,6 +140,7 @@ pub fn rss_of(uri: &PortUri) -> Option<Rss> {
     match uri.scheme.as_str() {
         #[cfg(feature = "dpdk")]
         "dpdk" => barewire_dpdk::DpdkPort::rss_of(&uri.target),
+        #[cfg(not(feature = "dpdk"))]
         "dpdk" => None,
         _ => Rss::of(&uri.target),
     }

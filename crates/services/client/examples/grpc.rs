@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A daemon has to run on each host (`barewire up`). What `tonic-build` would write from a `.proto` file stands here by hand, so that
-//! the example needs no `protoc`: [`Echo`] is the message of both directions, `/barewire.Example/Echo` the method.
+//! the example needs no `protoc`: [`Echo`] is the message of both directions, `/barewire.Example/Echo` the method. The times are a first look:
+//! cores, CPU and the wire of each are the business of the example `stacks` of `barewire-bench`, which has this service, too.
 
 use barewire_client::ConnectOptions;
 use barewire_client::aio::{AsyncClient, AsyncListener, ByteStream};
@@ -28,18 +29,18 @@ use tonic::transport::{Channel, Endpoint, Server};
 use tonic_prost::ProstCodec;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
-const METHOD: &str = "/barewire.Example/Echo";
+pub const METHOD: &str = "/barewire.Example/Echo";
 
 /// `message Echo { string text = 1; }`
 #[derive(Clone, PartialEq, prost::Message)]
-struct Echo {
+pub struct Echo {
     #[prost(string, tag = "1")]
-    text: String,
+    pub text: String,
 }
 
 /// The service: what comes goes back.
 #[derive(Clone)]
-struct Example;
+pub struct Example;
 
 impl UnaryService<Echo> for Example {
     type Response = Echo;
@@ -74,7 +75,7 @@ impl Service<Request<Body>> for Example {
 }
 
 /// All that tonic's server asks of a connection beside bytes.
-struct Accepted(ByteStream);
+pub struct Accepted(ByteStream);
 
 impl Connected for Accepted {
     type ConnectInfo = std::net::SocketAddr;
@@ -106,7 +107,7 @@ impl AsyncWrite for Accepted {
 }
 
 /// The flows that come to a listener, as tonic wants them.
-fn flows(listener: AsyncListener) -> impl Stream<Item = io::Result<Accepted>> {
+pub fn flows(listener: AsyncListener) -> impl Stream<Item = io::Result<Accepted>> {
     let (out, flows) = tokio::sync::mpsc::channel(16);
     tokio::spawn(async move {
         while let Ok(Some(flow)) = listener.accept().await {

@@ -5,7 +5,8 @@
 //! http get 10.0.0.2:8080 1000      asks a thousand times over each, in turns, and says how long half of them took
 //! ```
 //!
-//! A daemon has to run on each host (`barewire up`). Nothing of hyper knows what it runs on.
+//! A daemon has to run on each host (`barewire up`). Nothing of hyper knows what it runs on. The times are a first look: cores, CPU and the
+//! wire of each are the business of the example `stacks` of `barewire-bench`.
 
 use barewire_client::ConnectOptions;
 use barewire_client::aio::{AsyncClient, ByteStream};

@@ -1,6 +1,6 @@
 //! Everything that is measured, and how: workloads, kernel baselines, rows, tables.
 //!
-//! Each program that is measured has a folder: [`messages`], [`switch`], [`feed`], [`rdma`], [`stream`], [`bindings`]. A request
+//! Each program that is measured has a folder: [`messages`], [`switch`], [`feed`], [`rdma`], [`stream`], [`bindings`], [`stacks`]. A request
 //! that a user typed becomes cells, cells run in turns, forth and back, and each cell becomes a row. [`Results`] are the rows of one
 //! command with the machine's fingerprint and [control rows](control), as one JSON document or as a run folder. [`kernel`] has the
 //! baselines that every other system is measured against, [`search`] looks for the greatest load that is carried, and [`published`] puts
@@ -32,6 +32,7 @@ pub mod row;
 pub mod run;
 pub mod search;
 pub mod simulated;
+pub mod stacks;
 pub mod stream;
 pub mod switch;
 pub(crate) mod talk;

@@ -36,7 +36,7 @@ const SIZES: std::ops::RangeInclusive<u32> = 1..=65_536;
 /// Requests in flight.
 const WINDOWS: std::ops::RangeInclusive<u32> = 1..=256;
 /// Where servers listen for flows.
-const FLOW_PORT: u16 = 888;
+pub(crate) const FLOW_PORT: u16 = 888;
 /// Aeron's server has this UDP port and the next one.
 const AERON_PORT: u16 = 20_121;
 /// What two daemons and two programs take to start.
@@ -118,7 +118,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    fn scheme(self) -> &'static str {
+    pub(crate) fn scheme(self) -> &'static str {
         match self {
             Wire::Mem => "mem",
             Wire::Packet => "packet",
@@ -203,51 +203,10 @@ impl BindingWorkload {
         Ok(BindingWorkload { language, carrier, window, hosts: hosts.cloned(), program, asked })
     }
 
-    fn host(&self, side: usize) -> Option<&Namespace> {
-        self.hosts.as_ref().map(|hosts| [&hosts.ns_a, &hosts.ns_b][side])
-    }
-
-    fn daemon(&self, folder: &Path, run: u64, side: usize) -> Result<DaemonProcess, BenchError> {
-        let asked = &self.asked;
-        let scheme = asked.wire.scheme();
-        let (port, ips) = match &self.hosts {
-            Some(hosts) => {
-                let ends = [&hosts.eth_a, &hosts.eth_b];
-                let target = target_on(scheme, &ends[side].name);
-                (format!("{scheme}:{target}"), ends.map(|end| end.v4))
-            }
-            None => (format!("{scheme}:bench-{}-{run}?shared=1", std::process::id()), MEM_IPS),
-        };
-        let command = |socket: &Path| {
-            let mut c = Command::new(&asked.binary);
-            let name = format!("bench-{}-{run}-{side}", std::process::id());
-            c.args(["--quiet", "up", "--with-parent", "--name", &name, "--port", &port]);
-            c.args(["--ipv4", &format!("{}/24", ips[side]), "--idle", &asked.idle.to_string()]);
-            c.arg("--socket").arg(socket);
-            if let Some(core) = asked.cores.map(|cores| [cores.0, cores.1][side]) {
-                c.args(["--core", &core.to_string()]);
-            }
-            c
-        };
-        Ok(DaemonProcess::start(folder, side, self.host(side), command)?)
-    }
-
-    fn server_address(&self) -> Ipv4Addr {
-        match (&self.hosts, self.carrier) {
-            (Some(hosts), Carrier::Barewire) => hosts.eth_b.v4,
-            (Some(hosts), _) => hosts.twin.as_ref().map_or(hosts.eth_b.v4, |twin| twin.1.v4),
-            (None, Carrier::Barewire) => MEM_IPS[1],
-            (None, _) => Ipv4Addr::LOCALHOST,
-        }
-    }
-
     fn run(&self, cpu: &Charge) -> Result<Both<(), Times>, BenchError> {
         let run = next_run();
         let folder = Folder::create(run).map_err(BenchError::io("a folder for sockets"))?;
-        let daemons = match self.carrier {
-            Carrier::Barewire => vec![self.daemon(&folder.0, run, 0)?, self.daemon(&folder.0, run, 1)?],
-            _ => Vec::new(),
-        };
+        let daemons = daemons(&self.asked, self.carrier, self.hosts.as_deref(), &folder.0, run)?;
         let socket = |side: usize| daemons.get(side).map(|daemon: &DaemonProcess| daemon.socket.as_path());
         let job = Job {
             carrier: self.carrier,
@@ -257,7 +216,8 @@ impl BindingWorkload {
             seconds: self.asked.seconds,
         };
         let hosts = self.hosts.as_ref().map(|hosts| [&hosts.ns_a, &hosts.ns_b]);
-        let (address, cores) = (self.server_address(), self.asked.cores);
+        let cores = self.asked.cores;
+        let address = server_address(self.carrier, self.hosts.as_deref());
         // Known before the server is ready, and so before the client begins.
         let port = OnceLock::new();
         let where_to = || {
@@ -282,6 +242,59 @@ impl BindingWorkload {
                 |stop| rust::serve(&job, socket(1), tell, &stop),
             ),
         }
+    }
+}
+
+/// The daemons of a run, client's side first: none where nothing of ours carries it.
+pub(crate) fn daemons(
+    asked: &Settings,
+    carrier: Carrier,
+    hosts: Option<&TwoHosts>,
+    folder: &Path,
+    run: u64,
+) -> Result<Vec<DaemonProcess>, BenchError> {
+    let sides = if carrier == Carrier::Barewire { 2 } else { 0 };
+    (0..sides).map(|side| daemon(asked, hosts, folder, run, side)).collect()
+}
+
+fn daemon(
+    asked: &Settings,
+    hosts: Option<&TwoHosts>,
+    folder: &Path,
+    run: u64,
+    side: usize,
+) -> Result<DaemonProcess, BenchError> {
+    let scheme = asked.wire.scheme();
+    let (port, ips) = match hosts {
+        Some(hosts) => {
+            let ends = [&hosts.eth_a, &hosts.eth_b];
+            let target = target_on(scheme, &ends[side].name);
+            (format!("{scheme}:{target}"), ends.map(|end| end.v4))
+        }
+        None => (format!("{scheme}:bench-{}-{run}?shared=1", std::process::id()), MEM_IPS),
+    };
+    let command = |socket: &Path| {
+        let mut c = Command::new(&asked.binary);
+        let name = format!("bench-{}-{run}-{side}", std::process::id());
+        c.args(["--quiet", "up", "--with-parent", "--name", &name, "--port", &port]);
+        c.args(["--ipv4", &format!("{}/24", ips[side]), "--idle", &asked.idle.to_string()]);
+        c.arg("--socket").arg(socket);
+        if let Some(core) = asked.cores.map(|cores| [cores.0, cores.1][side]) {
+            c.args(["--core", &core.to_string()]);
+        }
+        c
+    };
+    let host: Option<&Namespace> = hosts.map(|hosts| [&hosts.ns_a, &hosts.ns_b][side]);
+    Ok(DaemonProcess::start(folder, side, host, command)?)
+}
+
+/// Where a server is: on the wire of ours, or on its twin, which has none of our programs.
+pub(crate) fn server_address(carrier: Carrier, hosts: Option<&TwoHosts>) -> Ipv4Addr {
+    match (hosts, carrier) {
+        (Some(hosts), Carrier::Barewire) => hosts.eth_b.v4,
+        (Some(hosts), _) => hosts.twin.as_ref().map_or(hosts.eth_b.v4, |twin| twin.1.v4),
+        (None, Carrier::Barewire) => MEM_IPS[1],
+        (None, _) => Ipv4Addr::LOCALHOST,
     }
 }
 

@@ -22,7 +22,7 @@ const CPU: Column = Column {
 };
 
 /// Tables that bench verbs name after themselves, as a heading.
-const OWN_TITLES: [(&str, &str); 11] = [
+const OWN_TITLES: [(&str, &str); 13] = [
     ("msg", "Messages"),
     ("switch", "P4 switch"),
     ("feed", "Market data"),
@@ -32,6 +32,8 @@ const OWN_TITLES: [(&str, &str); 11] = [
     ("feed-decoders", "Decoders of market data"),
     ("port", "Ports"),
     ("bindings", "Languages"),
+    ("stacks", "Libraries on streams of bytes"),
+    ("requests", "Requests"),
     ("stream", "Streams over the kernel's sockets"),
     ("search", "Searches for the greatest load"),
 ];
