@@ -1,4 +1,5 @@
-//! What differs between templates that mean the same: exponents of prices, widths of quantities.
+//! Packets before anything of them is used: [`check`]. And what differs between templates that mean the same: exponents of prices,
+//! widths of quantities.
 
 use crate::book::NULL_PRICE;
 use barewire_sbe::mdp3::*;

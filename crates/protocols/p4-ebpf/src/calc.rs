@@ -213,53 +213,62 @@ impl Gen<'_> {
                 self.asm.jump_if_imm(Bits::B64, Cond::Eq, Reg::R0, 0, skip);
             }
             self.pack(group)?;
-            let bytes = group.bits.div_ceil(8);
             self.asm.load(Size::D, Reg::R0, VECTOR, sum);
-            match kind {
-                Kind::Sum16 | Kind::Xor16 => {
-                    // What is behind the group's end in its last word is zero.
-                    let op = if matches!(kind, Kind::Sum16) { Alu::Add } else { Alu::Xor };
-                    for half in 0..bytes.div_ceil(2) {
-                        let at = self.scratch(PACKED) + 2 * half as i16;
-                        self.asm.load(Size::H, TEMP, VECTOR, at);
-                        self.asm.to_be(TEMP, 16);
-                        self.asm.alu(op, Reg::R0, TEMP);
-                    }
-                }
-                Kind::Identity => {
-                    let at = self.scratch(PACKED);
-                    self.asm.load(Size::D, Reg::R0, VECTOR, at);
-                    self.asm.to_be(Reg::R0, 64);
-                    if bytes < 8 {
-                        self.asm.alu_imm(Alu::Rsh, Reg::R0, 64 - 8 * bytes as i32);
-                    }
-                }
-                Kind::Crc(spec) => {
-                    let table = table.unwrap_or(0);
-                    for byte in 0..bytes {
-                        let at = self.scratch(PACKED) + byte as i16;
-                        self.asm.load(Size::B, Reg::R1, VECTOR, at);
-                        self.asm.mov(Reg::R2, Reg::R0);
-                        if spec.reflect_data {
-                            self.asm.alu_imm(Alu::Rsh, Reg::R0, 8);
-                        } else {
-                            self.asm.alu_imm(Alu::Rsh, Reg::R2, 56);
-                            self.asm.alu_imm(Alu::Lsh, Reg::R0, 8);
-                        }
-                        self.asm.alu(Alu::Xor, Reg::R2, Reg::R1);
-                        self.asm.alu_imm(Alu::And, Reg::R2, 0xff);
-                        self.asm.alu_imm(Alu::Lsh, Reg::R2, 3);
-                        self.asm.map_value(Reg::R3, fixed::CONSTANTS as i32, table);
-                        self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
-                        self.asm.load(Size::D, Reg::R3, Reg::R3, 0);
-                        self.asm.alu(Alu::Xor, Reg::R0, Reg::R3);
-                    }
-                }
-            }
+            self.take_in(kind, group.bits.div_ceil(8), table.unwrap_or(0));
             self.asm.store(Size::D, VECTOR, sum, Reg::R0);
             self.asm.place(skip);
         }
         self.asm.load(Size::D, Reg::R0, VECTOR, sum);
+        self.finish(kind);
+        Ok(())
+    }
+
+    /// Takes the packed bytes of a group into `r0`. `table`: where the constants of a CRC begin.
+    fn take_in(&mut self, kind: Kind, bytes: u32, table: u32) {
+        match kind {
+            Kind::Sum16 | Kind::Xor16 => {
+                // What is behind the group's end in its last word is zero.
+                let op = if matches!(kind, Kind::Sum16) { Alu::Add } else { Alu::Xor };
+                for half in 0..bytes.div_ceil(2) {
+                    let at = self.scratch(PACKED) + 2 * half as i16;
+                    self.asm.load(Size::H, TEMP, VECTOR, at);
+                    self.asm.to_be(TEMP, 16);
+                    self.asm.alu(op, Reg::R0, TEMP);
+                }
+            }
+            Kind::Identity => {
+                let at = self.scratch(PACKED);
+                self.asm.load(Size::D, Reg::R0, VECTOR, at);
+                self.asm.to_be(Reg::R0, 64);
+                if bytes < 8 {
+                    self.asm.alu_imm(Alu::Rsh, Reg::R0, 64 - 8 * bytes as i32);
+                }
+            }
+            Kind::Crc(spec) => {
+                for byte in 0..bytes {
+                    let at = self.scratch(PACKED) + byte as i16;
+                    self.asm.load(Size::B, Reg::R1, VECTOR, at);
+                    self.asm.mov(Reg::R2, Reg::R0);
+                    if spec.reflect_data {
+                        self.asm.alu_imm(Alu::Rsh, Reg::R0, 8);
+                    } else {
+                        self.asm.alu_imm(Alu::Rsh, Reg::R2, 56);
+                        self.asm.alu_imm(Alu::Lsh, Reg::R0, 8);
+                    }
+                    self.asm.alu(Alu::Xor, Reg::R2, Reg::R1);
+                    self.asm.alu_imm(Alu::And, Reg::R2, 0xff);
+                    self.asm.alu_imm(Alu::Lsh, Reg::R2, 3);
+                    self.asm.map_value(Reg::R3, fixed::CONSTANTS as i32, table);
+                    self.asm.alu(Alu::Add, Reg::R3, Reg::R2);
+                    self.asm.load(Size::D, Reg::R3, Reg::R3, 0);
+                    self.asm.alu(Alu::Xor, Reg::R0, Reg::R3);
+                }
+            }
+        }
+    }
+
+    /// Makes the result of what has been taken into `r0`.
+    fn finish(&mut self, kind: Kind) {
         match kind {
             Kind::Sum16 => {
                 for _ in 0..2 {
@@ -280,9 +289,8 @@ impl Gen<'_> {
                 }
                 self.mask(Reg::R0, u32::from(spec.width));
             }
-            _ => {}
+            Kind::Xor16 | Kind::Identity => {}
         }
-        Ok(())
     }
 
     /// Adds input to a sum of 16 bits that lies in the vector, or takes it away.

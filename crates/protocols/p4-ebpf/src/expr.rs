@@ -9,7 +9,7 @@ use crate::r#gen::{Gen, Made, POOL, RECORD, TEMP, VECTOR};
 use barewire_ebpf::{Alu, Bits, Cond, Label, Reg, Size};
 use barewire_p4::ir::expr::MAX_SHIFT;
 use barewire_p4::ir::range::{Range, const_shift, range};
-use barewire_p4::ir::{BinaryOp, Expr, FieldId, HeaderId, UnaryOp, UnionRef};
+use barewire_p4::ir::{BinaryOp, Expr, FieldId, HeaderId, RegisterId, StackId, UnaryOp, UnionRef};
 use barewire_p4::phv::Place;
 use num_bigint::{BigInt, Sign};
 
@@ -97,20 +97,7 @@ impl Gen<'_> {
                 }
             }
             Expr::Saturate { value, width, signed } => self.saturate(value, *width, *signed, at)?,
-            Expr::LastIndex(stack) => match &self.parser {
-                Some(place) => {
-                    let last = place.next[stack.at()].saturating_sub(1);
-                    self.asm.mov_imm(to, last as i32);
-                }
-                None => {
-                    let (next, empty) =
-                        (self.word(self.shape.layout.stack_next[stack.at()]), self.asm.label());
-                    self.asm.load(Size::D, to, VECTOR, next);
-                    self.asm.jump_if_imm(Bits::B64, Cond::Eq, to, 0, empty);
-                    self.asm.add_imm(to, -1);
-                    self.asm.place(empty);
-                }
-            },
+            Expr::LastIndex(stack) => self.last_index(*stack, to),
             Expr::StackSize(stack) => match &self.parser {
                 Some(place) => {
                     let next = place.next[stack.at()];
@@ -121,29 +108,47 @@ impl Gen<'_> {
                     self.asm.load(Size::D, to, VECTOR, next);
                 }
             },
-            Expr::Register { register, index } => {
-                // The call loses the pool: what is in use below waits on the stack.
-                let mut kept = Vec::new();
-                for reg in &POOL[..at] {
-                    let slot = self.spill()?;
-                    self.asm.store(Size::D, Reg::FP, slot, *reg);
-                    kept.push((*reg, slot));
-                }
-                let (none, done) = (self.asm.label(), self.asm.label());
-                self.register(*register, index, none)?;
-                self.asm.load(Size::D, TEMP, Reg::R0, 8 * word as i16);
-                self.asm.jump(done);
-                self.asm.place(none);
-                self.asm.mov_imm(TEMP, 0);
-                self.asm.place(done);
-                for (reg, slot) in kept {
-                    self.asm.load(Size::D, reg, Reg::FP, slot);
-                    self.unspill();
-                }
-                self.asm.mov(to, TEMP);
-            }
+            Expr::Register { register, index } => self.cell(*register, index, word, at)?,
             Expr::Lookahead { offset, width } => self.lookahead(*offset, *width, word, at)?,
         }
+        Ok(())
+    }
+
+    /// The index of a stack's last element; 0 of an empty one.
+    fn last_index(&mut self, stack: StackId, to: Reg) {
+        if let Some(place) = &self.parser {
+            let last = place.next[stack.at()].saturating_sub(1);
+            self.asm.mov_imm(to, last as i32);
+            return;
+        }
+        let (next, empty) = (self.word(self.shape.layout.stack_next[stack.at()]), self.asm.label());
+        self.asm.load(Size::D, to, VECTOR, next);
+        self.asm.jump_if_imm(Bits::B64, Cond::Eq, to, 0, empty);
+        self.asm.add_imm(to, -1);
+        self.asm.place(empty);
+    }
+
+    /// A word of a register's cell, in `POOL[at]`; 0 where there is no such cell.
+    fn cell(&mut self, register: RegisterId, index: &Expr, word: u32, at: usize) -> Made {
+        // The call loses the pool: what is in use below waits on the stack.
+        let mut kept = Vec::new();
+        for reg in &POOL[..at] {
+            let slot = self.spill()?;
+            self.asm.store(Size::D, Reg::FP, slot, *reg);
+            kept.push((*reg, slot));
+        }
+        let (none, done) = (self.asm.label(), self.asm.label());
+        self.register(register, index, none)?;
+        self.asm.load(Size::D, TEMP, Reg::R0, 8 * word as i16);
+        self.asm.jump(done);
+        self.asm.place(none);
+        self.asm.mov_imm(TEMP, 0);
+        self.asm.place(done);
+        for (reg, slot) in kept {
+            self.asm.load(Size::D, reg, Reg::FP, slot);
+            self.unspill();
+        }
+        self.asm.mov(POOL[at], TEMP);
         Ok(())
     }
 

@@ -454,6 +454,40 @@ fn array(name: &str, value: u32, entries: u32) -> MapSpec {
     map(name, MapKind::Array, 4, value, entries.max(1))
 }
 
+/// Words of a table's records: the action, and the arguments of the largest.
+fn words_of_table(program: &Program, table: &Table) -> u32 {
+    // A default entry may run an action that is not among the table's.
+    let actions = table.actions.iter().copied().chain(table.default.iter().map(|call| call.action));
+    let args = actions.map(|action| arg_words(program.actions[action.at()].params.iter().map(|p| p.width)).1);
+    1 + args.max().unwrap_or(0)
+}
+
+/// Words of a profile's records: those of the table that needs most.
+fn words_of_profile(program: &Program, at: usize) -> u32 {
+    let users = program.tables.iter();
+    let users = users.filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
+    users.map(|table| words_of_table(program, table)).max().unwrap_or(1)
+}
+
+/// How many records of each class of words a program needs, the spare ones included. A record of one word needs no map.
+fn record_places(program: &Program) -> BTreeMap<u32, u32> {
+    let mut places: BTreeMap<u32, u32> = BTreeMap::new();
+    let tables_need = program.tables.iter().map(|table| {
+        let entries = if table.key.is_empty() { 0 } else { entries_of(table.max_size) };
+        (words_of_table(program, table), entries)
+    });
+    let profiles_need = program
+        .profiles
+        .iter()
+        .enumerate()
+        .map(|(at, p)| (words_of_profile(program, at), entries_of(p.max_size)));
+    for (words, entries) in tables_need.chain(profiles_need).filter(|(words, _)| *words > 1) {
+        let of_class = places.entry(class(words)).or_insert(1);
+        *of_class = of_class.saturating_add(entries.saturating_add(spare(entries)));
+    }
+    places
+}
+
 impl Shape {
     /// Lays out a program's maps.
     pub fn of(program: &Program) -> Shape {
@@ -476,34 +510,7 @@ impl Shape {
             maps.push(spec);
             maps.len() - 1
         };
-        let args = |actions: &[barewire_p4::ir::ActionId]| {
-            let words = |action: &barewire_p4::ir::ActionId| {
-                arg_words(program.actions[action.at()].params.iter().map(|p| p.width)).1
-            };
-            actions.iter().map(words).max().unwrap_or(0)
-        };
-        // A default entry may run an action that is not among the table's.
-        let of_table = |table: &Table| {
-            let default: Vec<_> = table.default.iter().map(|call| call.action).collect();
-            1 + args(&table.actions).max(args(&default))
-        };
-        let of_profile = |at: usize| {
-            let users = program.tables.iter();
-            let users = users.filter(|t| matches!(t.source, TableActions::Profile(p) if p.at() == at));
-            users.map(of_table).max().unwrap_or(1)
-        };
-        let mut places: BTreeMap<u32, u32> = BTreeMap::new();
-        let tables_need = program.tables.iter().map(|table| {
-            let entries = if table.key.is_empty() { 0 } else { entries_of(table.max_size) };
-            (of_table(table), entries)
-        });
-        let profiles_need =
-            program.profiles.iter().enumerate().map(|(at, p)| (of_profile(at), entries_of(p.max_size)));
-        for (words, entries) in tables_need.chain(profiles_need).filter(|(words, _)| *words > 1) {
-            let of_class = places.entry(class(words)).or_insert(1);
-            *of_class = of_class.saturating_add(entries.saturating_add(spare(entries)));
-        }
-        let records: Vec<(u32, usize)> = places
+        let records: Vec<(u32, usize)> = record_places(program)
             .into_iter()
             .map(|(words, places)| (words, add(array(&format!("records.{words}"), 8 * words, places))))
             .collect();
@@ -512,7 +519,7 @@ impl Shape {
         };
         let (mut members, mut groups) = (Vec::new(), Vec::new());
         for (at, profile) in program.profiles.iter().enumerate() {
-            let record_words = of_profile(at);
+            let record_words = words_of_profile(program, at);
             let entries = entries_of(profile.max_size);
             let map_of = add(owned_map(&profile.name, 4, 8, entries));
             members.push(MemberShape { map: map_of, record_words, records: records_of(record_words) });
@@ -526,7 +533,7 @@ impl Shape {
                 TableActions::Profile(profile) => Some((members[profile.at()], groups[profile.at()])),
                 TableActions::Direct => None,
             };
-            let record_words = of_table(table);
+            let record_words = words_of_table(program, table);
             let records = records_of(record_words);
             tables.push(table_shape(table, record_words, records, 8 * at as u32, profile, &mut add));
         }

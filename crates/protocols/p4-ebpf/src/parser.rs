@@ -293,7 +293,6 @@ impl Gen<'_> {
                 Err(Reason::No("counters and registers in the parser"))
             }
             ParserOp::Stmt(stmt) => self.stmt(stmt),
-            _ => Err(Reason::No("a parser operation")),
         }
     }
 
@@ -570,20 +569,8 @@ impl Gen<'_> {
         let offset = self.packet(Reg::R0, whole, short)?;
         self.copy_in(Reg::R0, offset, to, whole);
         self.depth = self.depth.max(self.here()?.at.unwrap_or(DYNAMIC_DEPTH) + whole + max / 8);
-        // The packet is long enough, so it is in pieces.
-        let beyond = if self.is_tc() { self.slow(Reason::DEEP) } else { short };
-        let done = self.asm.label();
         self.asm.load(Size::D, Reg::R1, VECTOR, kept);
-        for at in 0..max / 8 {
-            self.asm.jump_if_imm(Bits::B64, Cond::Le, Reg::R1, at as i32, done);
-            self.asm.mov(TEMP, Reg::R0);
-            let offset = offset + whole as i16 + at as i16;
-            self.asm.add_imm(TEMP, i32::from(offset) + 1);
-            self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, beyond);
-            self.asm.load(Size::B, TEMP, Reg::R0, offset);
-            self.asm.store(Size::B, VECTOR, (byte + at) as i16, TEMP);
-        }
-        self.asm.place(done);
+        self.copy_varbit(offset + whole as i16, byte, max / 8, short);
         if own {
             // Out of the way, what puts the header back.
             let over = self.asm.label();
@@ -607,6 +594,23 @@ impl Gen<'_> {
         self.asm.add_imm(Reg::R0, whole as i32);
         self.asm.store(Size::D, VECTOR, parsed, Reg::R0);
         Ok(())
+    }
+
+    /// Copies the `r1` bytes of a varbit field, `max` at most, from `offset` behind `r0` to `byte` of the vector.
+    fn copy_varbit(&mut self, offset: i16, byte: u32, max: u32, short: Label) {
+        // The packet is long enough, so it is in pieces.
+        let beyond = if self.is_tc() { self.slow(Reason::DEEP) } else { short };
+        let done = self.asm.label();
+        for at in 0..max {
+            self.asm.jump_if_imm(Bits::B64, Cond::Le, Reg::R1, at as i32, done);
+            self.asm.mov(TEMP, Reg::R0);
+            let offset = offset + at as i16;
+            self.asm.add_imm(TEMP, i32::from(offset) + 1);
+            self.asm.jump_if(Bits::B64, Cond::Gt, TEMP, TEMP2, beyond);
+            self.asm.load(Size::B, TEMP, Reg::R0, offset);
+            self.asm.store(Size::B, VECTOR, (byte + at) as i16, TEMP);
+        }
+        self.asm.place(done);
     }
 
     fn advance(&mut self, bits: &Expr) -> Made {

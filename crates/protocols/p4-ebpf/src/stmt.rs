@@ -29,7 +29,7 @@ impl Gen<'_> {
         self.word(self.shape.layout.checksum_units[unit.at()])
     }
 
-    /// What a statement does that stays when the packet is gone; `None`: nothing.
+    /// Whether a statement does what stays when the packet is gone.
     pub fn effect(stmt: &Stmt) -> bool {
         matches!(
             stmt,
@@ -45,36 +45,7 @@ impl Gen<'_> {
     pub fn stmt(&mut self, stmt: &Stmt) -> Made {
         match stmt {
             Stmt::Assign { dst, value } => self.assign(dst, value),
-            Stmt::CopyHeader { dst, src } => match (self.header(dst)?, self.header(src)?) {
-                (Found::Fixed(dst), Found::Fixed(src)) => self.copy_header(dst, Some(src)),
-                (Found::Fixed(dst), Found::Nothing) => self.copy_header(dst, None),
-                (Found::Nothing, _) => Ok(()),
-                (Found::Fixed(dst), Found::Among(elements, index)) => {
-                    self.index(&index, 0)?;
-                    let done = self.asm.label();
-                    for (number, element) in elements.iter().enumerate() {
-                        let next = self.asm.label();
-                        self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, number as i32, next);
-                        self.copy_header(dst, Some(*element))?;
-                        self.asm.jump(done);
-                        self.asm.place(next);
-                    }
-                    self.copy_header(dst, None)?;
-                    self.asm.place(done);
-                    Ok(())
-                }
-                (Found::Among(elements, index), src) => {
-                    let src = match src {
-                        Found::Fixed(src) => Some(src),
-                        Found::Nothing => None,
-                        Found::Among(..) => {
-                            return Err(Reason::No("copies between elements that the packet names"));
-                        }
-                    };
-                    self.index(&index, 0)?;
-                    self.among(&elements, 0, &mut |this, element| this.copy_header(element, src))
-                }
-            },
+            Stmt::CopyHeader { dst, src } => self.copy_found(dst, src),
             Stmt::CopyUnion { dst: UnionRef::Union(dst), src: UnionRef::Union(src) } => {
                 let members =
                     |union: &barewire_p4::ir::UnionId| self.program.unions[union.at()].members.clone();
@@ -102,62 +73,12 @@ impl Gen<'_> {
                 self.asm.place(none);
                 Ok(())
             }
-            Stmt::RegisterRead { dst, register, index } => {
-                let none = self.asm.label();
-                self.register(*register, index, none)?;
-                let words = self.program.registers[register.at()].width.div_ceil(64).max(1);
-                if words > 16 {
-                    return Err(Reason::No("registers of more than 1,024 bits"));
-                }
-                for word in 0..words {
-                    let to = self.scratch(word);
-                    self.asm.load(Size::D, Reg::R1, Reg::R0, 8 * word as i16);
-                    self.asm.store(Size::D, VECTOR, to, Reg::R1);
-                }
-                self.assign_scratch(dst, words)?;
-                self.asm.place(none);
-                Ok(())
-            }
-            Stmt::RegisterWrite { register, index, value } => {
-                let width = self.program.registers[register.at()].width;
-                let words = width.div_ceil(64).max(1);
-                if words > 16 {
-                    return Err(Reason::No("registers of more than 1,024 bits"));
-                }
-                for word in 0..words {
-                    self.eval(value, word, 0)?;
-                    self.mask(Reg::R0, (width - 64 * word).min(64));
-                    let to = self.scratch(word);
-                    self.asm.store(Size::D, VECTOR, to, Reg::R0);
-                }
-                let none = self.asm.label();
-                self.register(*register, index, none)?;
-                for word in 0..words {
-                    let from = self.scratch(word);
-                    self.asm.load(Size::D, Reg::R1, VECTOR, from);
-                    self.asm.store(Size::D, Reg::R0, 8 * word as i16, Reg::R1);
-                }
-                self.asm.place(none);
-                Ok(())
-            }
+            Stmt::RegisterRead { dst, register, index } => self.read_register(dst, *register, index),
+            Stmt::RegisterWrite { register, index, value } => self.write_register(*register, index, value),
             Stmt::Random { dst, low, high } => self.random(dst, low, high),
             Stmt::Hash { dst, source, base, max } => self.hash_stmt(dst, source, base.as_ref(), max.as_ref()),
             Stmt::Truncate { .. } if self.is_tc() => Err(Reason::No("truncation, at tc")),
-            Stmt::Truncate { len } => {
-                // The kernel cuts no packet shorter than an Ethernet header.
-                let len = match len {
-                    Expr::Int(len) => u32::try_from(len).ok().filter(|len| (14..1 << 24).contains(len)),
-                    _ => None,
-                };
-                let len = len.ok_or(Reason::No("truncation to a computed length, or below 14 bytes"))?;
-                let (at, shorter) = (self.slot(slot::TRUNCATE), self.asm.label());
-                self.asm.load(Size::D, Reg::R1, VECTOR, at);
-                self.asm.add_imm(Reg::R1, -1);
-                self.asm.jump_if_imm(Bits::B64, Cond::Le, Reg::R1, len as i32, shorter);
-                self.asm.store_imm(Size::D, VECTOR, at, len as i32 + 1);
-                self.asm.place(shorter);
-                Ok(())
-            }
+            Stmt::Truncate { len } => self.ask_truncation(len),
             Stmt::MarkToDrop { egress_spec, mcast_grp } => {
                 if let Some(field) = egress_spec {
                     let at = self.slot(slot::DROP_PORT);
@@ -202,11 +123,106 @@ impl Gen<'_> {
                 self.asm.alu_imm(Alu::Xor, Reg::R0, 0xffff);
                 self.assign_register(dst, Reg::R0)
             }
-            _ => Err(Reason::No("a state of PSA checksums")),
+            Stmt::ChecksumVerify { .. } | Stmt::ChecksumGetState { .. } | Stmt::ChecksumSetState { .. } => {
+                Err(Reason::No("a state of PSA checksums"))
+            }
         }
     }
 
-    /// The statements of an action's body from a position on; jumps go to labels. Gives up at the first that cannot be.
+    /// Copies a header, either of which may be an element of a stack that the packet names.
+    fn copy_found(&mut self, dst: &HeaderRef, src: &HeaderRef) -> Made {
+        match (self.header(dst)?, self.header(src)?) {
+            (Found::Fixed(dst), Found::Fixed(src)) => self.copy_header(dst, Some(src)),
+            (Found::Fixed(dst), Found::Nothing) => self.copy_header(dst, None),
+            (Found::Nothing, _) => Ok(()),
+            (Found::Fixed(dst), Found::Among(elements, index)) => {
+                self.index(&index, 0)?;
+                let done = self.asm.label();
+                for (number, element) in elements.iter().enumerate() {
+                    let next = self.asm.label();
+                    self.asm.jump_if_imm(Bits::B64, Cond::Ne, Reg::R0, number as i32, next);
+                    self.copy_header(dst, Some(*element))?;
+                    self.asm.jump(done);
+                    self.asm.place(next);
+                }
+                self.copy_header(dst, None)?;
+                self.asm.place(done);
+                Ok(())
+            }
+            (Found::Among(elements, index), src) => {
+                let src = match src {
+                    Found::Fixed(src) => Some(src),
+                    Found::Nothing => None,
+                    Found::Among(..) => {
+                        return Err(Reason::No("copies between elements that the packet names"));
+                    }
+                };
+                self.index(&index, 0)?;
+                self.among(&elements, 0, &mut |this, element| this.copy_header(element, src))
+            }
+        }
+    }
+
+    /// Words of a register's cells.
+    fn register_words(&self, register: RegisterId) -> Result<u32, Reason> {
+        match self.program.registers[register.at()].width.div_ceil(64).max(1) {
+            words @ ..=16 => Ok(words),
+            _ => Err(Reason::No("registers of more than 1,024 bits")),
+        }
+    }
+
+    fn read_register(&mut self, dst: &FieldRef, register: RegisterId, index: &Expr) -> Made {
+        let none = self.asm.label();
+        self.register(register, index, none)?;
+        let words = self.register_words(register)?;
+        for word in 0..words {
+            let to = self.scratch(word);
+            self.asm.load(Size::D, Reg::R1, Reg::R0, 8 * word as i16);
+            self.asm.store(Size::D, VECTOR, to, Reg::R1);
+        }
+        self.assign_scratch(dst, words)?;
+        self.asm.place(none);
+        Ok(())
+    }
+
+    fn write_register(&mut self, register: RegisterId, index: &Expr, value: &Expr) -> Made {
+        let width = self.program.registers[register.at()].width;
+        let words = self.register_words(register)?;
+        for word in 0..words {
+            self.eval(value, word, 0)?;
+            self.mask(Reg::R0, (width - 64 * word).min(64));
+            let to = self.scratch(word);
+            self.asm.store(Size::D, VECTOR, to, Reg::R0);
+        }
+        let none = self.asm.label();
+        self.register(register, index, none)?;
+        for word in 0..words {
+            let from = self.scratch(word);
+            self.asm.load(Size::D, Reg::R1, VECTOR, from);
+            self.asm.store(Size::D, Reg::R0, 8 * word as i16, Reg::R1);
+        }
+        self.asm.place(none);
+        Ok(())
+    }
+
+    /// Asks for the packet to be cut, if it has not been asked for a shorter one before.
+    fn ask_truncation(&mut self, len: &Expr) -> Made {
+        // The kernel cuts no packet shorter than an Ethernet header.
+        let len = match len {
+            Expr::Int(len) => u32::try_from(len).ok().filter(|len| (14..1 << 24).contains(len)),
+            _ => None,
+        };
+        let len = len.ok_or(Reason::No("truncation to a computed length, or below 14 bytes"))?;
+        let (at, shorter) = (self.slot(slot::TRUNCATE), self.asm.label());
+        self.asm.load(Size::D, Reg::R1, VECTOR, at);
+        self.asm.add_imm(Reg::R1, -1);
+        self.asm.jump_if_imm(Bits::B64, Cond::Le, Reg::R1, len as i32, shorter);
+        self.asm.store_imm(Size::D, VECTOR, at, len as i32 + 1);
+        self.asm.place(shorter);
+        Ok(())
+    }
+
+    /// What an `assert` or `assume` does: where the condition does not hold, it is noted, and the pipeline is left for `end`.
     pub fn assertion(&mut self, condition: &Expr, assume: bool, end: Label) -> Made {
         let (fine, at) = (self.asm.label(), self.slot(slot::ASSERT));
         self.branch(condition, fine, true, 0)?;

@@ -34,11 +34,8 @@ impl Facts {
         if keep_dead {
             return facts;
         }
-        let mut reads = Reads { program, fields: BTreeSet::new(), everything: false };
+        let mut reads = Reads { program, fields: BTreeSet::new() };
         reads.program();
-        if reads.everything {
-            return facts;
-        }
         for (index, header) in program.headers.iter().enumerate() {
             let kept = !header.metadata
                 || TARGET_HEADERS.contains(&header.name.as_str())
@@ -109,7 +106,7 @@ impl Writes<'_> {
                         writes.header(header);
                     }
                 }
-                _ => {}
+                ParserOp::Advance { .. } | ParserOp::Verify { .. } => {}
             }
         }
         for checksum in program.checksums.iter().filter(|checksum| checksum.update) {
@@ -185,8 +182,6 @@ impl Writes<'_> {
 struct Reads<'p> {
     program: &'p Program,
     fields: BTreeSet<FieldId>,
-    /// Something was met whose reads are not known.
-    everything: bool,
 }
 
 impl Reads<'_> {
@@ -313,7 +308,6 @@ impl Reads<'_> {
                 self.expr(error);
             }
             ParserOp::Stmt(stmt) => self.stmt(stmt),
-            _ => self.everything = true,
         }
     }
 
@@ -401,7 +395,6 @@ impl Reads<'_> {
             | Stmt::MarkToDrop { .. }
             | Stmt::ChecksumClear(_)
             | Stmt::NoOp => {}
-            _ => self.everything = true,
         }
     }
 

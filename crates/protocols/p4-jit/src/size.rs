@@ -89,7 +89,6 @@ impl<'p> Sizes<'p> {
             ParserOp::Advance { bits } => 6 + self.expr(bits),
             ParserOp::Verify { condition, error } => 4 + self.expr(condition) + self.expr(error),
             ParserOp::Stmt(stmt) => self.stmt(stmt),
-            _ => 8,
         }
     }
 

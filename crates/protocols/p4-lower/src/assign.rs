@@ -41,17 +41,7 @@ impl Lower<'_> {
             (Val::Bits { base, base_ty, low, width }, value) => {
                 let (value, old) = (self.num(value, span)?, self.num(base, span)?);
                 let low = self.num(&low.0, span)?;
-                let Some(shape) = self.scalar(*base_ty) else {
-                    return refuse(span, "bits of something without a width");
-                };
-                let all: BigInt = (BigInt::from(1) << shape.width) - 1;
-                let ones: BigInt = (BigInt::from(1) << *width) - 1;
-                // Bits past the end of the place are none of it.
-                let place =
-                    binary(Op::BitAnd, binary(Op::Shl, Expr::Int(ones), low.clone()), Expr::Int(all.clone()));
-                let kept = binary(Op::BitAnd, old, binary(Op::BitXor, Expr::Int(all), place.clone()));
-                let put = binary(Op::BitAnd, binary(Op::Shl, value, low), place);
-                let new = super::ops::wrap(binary(Op::BitOr, kept, put), shape.width, shape.signed);
+                let new = self.with_bits(old, *base_ty, low, *width, value, span)?;
                 self.assign(base, &Val::Num(new), *base_ty, span)?;
             }
             (Val::Element { elements, index }, value) => {
@@ -121,6 +111,28 @@ impl Lower<'_> {
             _ => return refuse(span, "an assignment that is not lowered"),
         }
         self.bounded(span)
+    }
+
+    /// `old` with `value` in the `width` bits from `low` on, which depends on the packet.
+    fn with_bits(
+        &mut self,
+        old: Expr,
+        ty: TypeId,
+        low: Expr,
+        width: u32,
+        value: Expr,
+        span: Span,
+    ) -> Result<Expr> {
+        let Some(shape) = self.scalar(ty) else {
+            return refuse(span, "bits of something without a width");
+        };
+        let all: BigInt = (BigInt::from(1) << shape.width) - 1;
+        let ones: BigInt = (BigInt::from(1) << width) - 1;
+        // Bits past the end of the place are none of it.
+        let place = binary(Op::BitAnd, binary(Op::Shl, Expr::Int(ones), low.clone()), Expr::Int(all.clone()));
+        let kept = binary(Op::BitAnd, old, binary(Op::BitXor, Expr::Int(all), place.clone()));
+        let put = binary(Op::BitAnd, binary(Op::Shl, value, low), place);
+        Ok(super::ops::wrap(binary(Op::BitOr, kept, put), shape.width, shape.signed))
     }
 
     /// All members of a union.

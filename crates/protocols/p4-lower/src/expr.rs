@@ -109,26 +109,7 @@ impl<'a> Lower<'a> {
                     }
                 }
             }
-            ExprKind::Unary(op, operand) => {
-                let (val, _) = self.value(operand)?;
-                match op {
-                    UnaryOp::Not => Val::Truth(not(self.truth(&val, span)?)),
-                    UnaryOp::Plus => val,
-                    UnaryOp::Minus | UnaryOp::Complement => {
-                        let number = self.num(&val, span)?;
-                        let op = if *op == UnaryOp::Minus { Unary::Neg } else { Unary::BitNot };
-                        let result = match number {
-                            Expr::Int(value) if op == Unary::Neg => Expr::Int(-value),
-                            Expr::Int(value) => Expr::Int(-value - 1),
-                            other => Expr::Unary(op, Box::new(other)),
-                        };
-                        Val::Num(match self.scalar(ty) {
-                            Some(shape) => wrap(result, shape.width, shape.signed),
-                            None => result,
-                        })
-                    }
-                }
-            }
+            ExprKind::Unary(op, operand) => self.unary(*op, operand, ty, span)?,
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), left, right) => {
                 self.short_circuit(*op, left, right, span)?
             }
@@ -158,23 +139,9 @@ impl<'a> Lower<'a> {
                 }
             }
             ExprKind::Struct { fields, .. } => {
-                let items: Vec<&ast::Expr> = fields.iter().map(|field| &field.value).collect();
-                let values = self.in_order(&items)?;
-                let header = self.header_fields(ty);
-                let is_header = header.is_some();
-                let order = match header {
-                    Some(fields) => Some(fields),
-                    None => self.parts_of(ty),
-                };
-                let mut parts = Vec::new();
-                for (name, field_ty) in order.unwrap_or_default() {
-                    let at = fields.iter().position(|f| f.key.name == name);
-                    let Some((val, from)) = at.and_then(|at| values.get(at).cloned()) else {
-                        return refuse(span, format!("field `{name}` is left out"));
-                    };
-                    parts.push(self.cast(val, from, field_ty, span)?);
-                }
-                if is_header { Val::HeaderParts(parts.into()) } else { Val::Parts(parts.into()) }
+                let named: Vec<(&str, &ast::Expr)> =
+                    fields.iter().map(|field| (&*field.key.name, &field.value)).collect();
+                self.struct_value(&named, ty, span)?
             }
             ExprKind::Invalid => Val::Invalid,
             ExprKind::DontCare => Val::Nothing,
@@ -187,6 +154,46 @@ impl<'a> Lower<'a> {
             ExprKind::Type(_) | ExprKind::Error => return refuse(span, "this is no value"),
         };
         Ok((val, ty))
+    }
+
+    fn unary(&mut self, op: UnaryOp, operand: &'a ast::Expr, ty: TypeId, span: Span) -> Result<Val> {
+        let (val, _) = self.value(operand)?;
+        let op = match op {
+            UnaryOp::Not => return Ok(Val::Truth(not(self.truth(&val, span)?))),
+            UnaryOp::Plus => return Ok(val),
+            UnaryOp::Minus => Unary::Neg,
+            UnaryOp::Complement => Unary::BitNot,
+        };
+        let result = match self.num(&val, span)? {
+            Expr::Int(value) if op == Unary::Neg => Expr::Int(-value),
+            Expr::Int(value) => Expr::Int(-value - 1),
+            other => Expr::Unary(op, Box::new(other)),
+        };
+        Ok(Val::Num(match self.scalar(ty) {
+            Some(shape) => wrap(result, shape.width, shape.signed),
+            None => result,
+        }))
+    }
+
+    /// A struct or header from its fields, which are computed in the order in which they are written.
+    fn struct_value(&mut self, fields: &[(&str, &'a ast::Expr)], ty: TypeId, span: Span) -> Result<Val> {
+        let items: Vec<&ast::Expr> = fields.iter().map(|(_, value)| *value).collect();
+        let values = self.in_order(&items)?;
+        let header = self.header_fields(ty);
+        let is_header = header.is_some();
+        let order = match header {
+            Some(fields) => Some(fields),
+            None => self.parts_of(ty),
+        };
+        let mut parts = Vec::new();
+        for (name, field_ty) in order.unwrap_or_default() {
+            let at = fields.iter().position(|(known, _)| *known == &*name);
+            let Some((val, from)) = at.and_then(|at| values.get(at).cloned()) else {
+                return refuse(span, format!("field `{name}` is left out"));
+            };
+            parts.push(self.cast(val, from, field_ty, span)?);
+        }
+        Ok(if is_header { Val::HeaderParts(parts.into()) } else { Val::Parts(parts.into()) })
     }
 
     fn path_value(&mut self, id: barewire_p4_source::types::SymbolId, span: Span) -> Result<Val> {

@@ -86,37 +86,7 @@ impl Lower<'_> {
             }
             "register" | "Register" => {
                 let of = type_args.first().copied().unwrap_or(TypeId::VOID);
-                let width = match self.cell_width(of) {
-                    Some(width) if width > 0 => width,
-                    _ => {
-                        return refuse(
-                            span,
-                            "a register of what is neither a number nor a struct of numbers",
-                        );
-                    }
-                };
-                // PSA's may begin with a value.
-                let initial = match args.get(1) {
-                    Some((val, from)) if *val != Val::Nothing => {
-                        let val = self.cast(val.clone(), *from, of, span)?;
-                        match self.packed(&val, of, span)? {
-                            Expr::Int(number) => number.to_biguint().unwrap_or_default(),
-                            _ => {
-                                return refuse(
-                                    span,
-                                    "a first value that is not known when the program is compiled",
-                                );
-                            }
-                        }
-                    }
-                    _ => BigUint::ZERO,
-                };
-                self.register_types.push(of);
-                let size = size(&args, 0, span)?;
-                self.keeps(u64::from(size) * u64::from(width.div_ceil(64)) * 8, span)?;
-                let id = RegisterId::from(self.program.registers.len());
-                self.program.registers.push(RegisterArray { name, id: id.0, size, width, initial });
-                Object::Register(id)
+                Object::Register(self.register_instance(name, of, &args, span)?)
             }
             "action_profile" | "ActionProfile" => {
                 let id = ProfileId::from(self.program.profiles.len());
@@ -157,6 +127,31 @@ impl Lower<'_> {
             "PacketReplicationEngine" | "BufferingQueueingEngine" => Object::Packet,
             other => return refuse(span, format!("the extern `{other}` is not lowered")),
         }))
+    }
+
+    /// A register array with cells of type `of`.
+    fn register_instance(&mut self, name: String, of: TypeId, args: &Args, span: Span) -> Result<RegisterId> {
+        let width = match self.cell_width(of) {
+            Some(width) if width > 0 => width,
+            _ => return refuse(span, "a register of what is neither a number nor a struct of numbers"),
+        };
+        // PSA's may begin with a value.
+        let initial = match args.get(1) {
+            Some((val, from)) if *val != Val::Nothing => {
+                let val = self.cast(val.clone(), *from, of, span)?;
+                match self.packed(&val, of, span)? {
+                    Expr::Int(number) => number.to_biguint().unwrap_or_default(),
+                    _ => return refuse(span, "a first value that is not known when the program is compiled"),
+                }
+            }
+            _ => BigUint::ZERO,
+        };
+        self.register_types.push(of);
+        let size = size(args, 0, span)?;
+        self.keeps(u64::from(size) * u64::from(width.div_ceil(64)) * 8, span)?;
+        let id = RegisterId::from(self.program.registers.len());
+        self.program.registers.push(RegisterArray { name, id: id.0, size, width, initial });
+        Ok(id)
     }
 
     /// A member of v1model's `HashAlgorithm`.
@@ -545,41 +540,8 @@ impl Lower<'_> {
                 let error = self.num(&arg(&args, 1, span)?.0, span)?;
                 self.emit(Ins::Op(ParserOp::Verify { condition, error }));
             }
-            "mark_to_drop" => {
-                let (standard, ty) = match args.first() {
-                    Some(arg) => arg.clone(),
-                    None => {
-                        return refuse(span, "`mark_to_drop()` without an argument")
-                            .map_err(|d| Box::new(d.help("write `mark_to_drop(standard_metadata)`")));
-                    }
-                };
-                let names = self.parts_of(ty).unwrap_or_default();
-                let parts = self.parts(&standard, span)?;
-                let field = |wanted: &str| {
-                    let at = names.iter().position(|(name, _)| &**name == wanted)?;
-                    match parts.get(at)? {
-                        Val::Field(field) => field.fixed(),
-                        _ => None,
-                    }
-                };
-                let (egress_spec, mcast_grp) = (field("egress_spec"), field("mcast_grp"));
-                self.stmt_out(Stmt::MarkToDrop { egress_spec, mcast_grp });
-            }
-            "hash" => {
-                let algorithm = self.algorithm(&arg(&args, 1, span)?.0, span)?;
-                let base = Some(self.num(&arg(&args, 2, span)?.0, span)?);
-                let max = Some(self.num(&arg(&args, 4, span)?.0, span)?);
-                let (data, ty) = arg(&args, 3, span)?;
-                let mut input = Vec::new();
-                self.inputs(&data, ty, span, &mut input)?;
-                if input.iter().any(|i| matches!(i, CalcInput::Expr { value, .. } if has_param(value))) {
-                    let saved = self.copied(&data, ty, "hashed", span)?;
-                    input.clear();
-                    self.inputs(&saved, ty, span, &mut input)?;
-                }
-                let source = HashSource::Calculation(self.calculation(algorithm, input));
-                self.result(&arg(&args, 0, span)?, span, |dst| Stmt::Hash { dst, source, base, max })?;
-            }
+            "mark_to_drop" => self.mark_to_drop(&args, span)?,
+            "hash" => self.hash(&args, span)?,
             "random" => {
                 let low = self.num(&arg(&args, 1, span)?.0, span)?;
                 let high = self.num(&arg(&args, 2, span)?.0, span)?;
@@ -631,30 +593,7 @@ impl Lower<'_> {
                 let condition = self.truth(&arg(&args, 0, span)?.0, span)?;
                 self.stmt_out(Stmt::Assume(condition));
             }
-            "log_msg" => {
-                let Val::Text(format) = arg(&args, 0, span)?.0 else {
-                    return refuse(span, "a message that is no text");
-                };
-                // A struct or header among the arguments is written field by field.
-                let (mut values, mut text) = (Vec::new(), String::new());
-                let mut pieces = format.split("{}");
-                text.push_str(pieces.next().unwrap_or(""));
-                let mut shown = Vec::new();
-                if let Some((data, ty)) = args.get(1) {
-                    let types = self.parts_of(*ty).unwrap_or_default();
-                    for (part, (_, ty)) in self.parts(data, span)?.iter().zip(types) {
-                        let mut form = String::new();
-                        self.logged(part, ty, span, &mut form, &mut values)?;
-                        shown.push(form);
-                    }
-                }
-                let mut shown = shown.into_iter();
-                for piece in pieces {
-                    text.push_str(shown.next().as_deref().unwrap_or("{}"));
-                    text.push_str(piece);
-                }
-                self.stmt_out(Stmt::Log { format: text, args: values });
-            }
+            "log_msg" => self.log_msg(&args, span)?,
             // It was checked with the types.
             "static_assert" => return Ok(Val::Truth(Expr::Bool(true))),
             name if name.starts_with("psa_") => return self.psa_path(name, &args, span),
@@ -669,6 +608,71 @@ impl Lower<'_> {
             other => return refuse(span, format!("`{other}` is not lowered here")),
         }
         Ok(Val::Nothing)
+    }
+
+    fn mark_to_drop(&mut self, args: &Args, span: Span) -> Result<()> {
+        let (standard, ty) = match args.first() {
+            Some(arg) => arg.clone(),
+            None => {
+                return refuse(span, "`mark_to_drop()` without an argument")
+                    .map_err(|d| Box::new(d.help("write `mark_to_drop(standard_metadata)`")));
+            }
+        };
+        let names = self.parts_of(ty).unwrap_or_default();
+        let parts = self.parts(&standard, span)?;
+        let field = |wanted: &str| {
+            let at = names.iter().position(|(name, _)| &**name == wanted)?;
+            match parts.get(at)? {
+                Val::Field(field) => field.fixed(),
+                _ => None,
+            }
+        };
+        let (egress_spec, mcast_grp) = (field("egress_spec"), field("mcast_grp"));
+        self.stmt_out(Stmt::MarkToDrop { egress_spec, mcast_grp });
+        Ok(())
+    }
+
+    fn hash(&mut self, args: &Args, span: Span) -> Result<()> {
+        let algorithm = self.algorithm(&arg(args, 1, span)?.0, span)?;
+        let base = Some(self.num(&arg(args, 2, span)?.0, span)?);
+        let max = Some(self.num(&arg(args, 4, span)?.0, span)?);
+        let (data, ty) = arg(args, 3, span)?;
+        let mut input = Vec::new();
+        self.inputs(&data, ty, span, &mut input)?;
+        // A calculation belongs to the program and knows no action's parameters.
+        if input.iter().any(|i| matches!(i, CalcInput::Expr { value, .. } if has_param(value))) {
+            let saved = self.copied(&data, ty, "hashed", span)?;
+            input.clear();
+            self.inputs(&saved, ty, span, &mut input)?;
+        }
+        let source = HashSource::Calculation(self.calculation(algorithm, input));
+        self.result(&arg(args, 0, span)?, span, |dst| Stmt::Hash { dst, source, base, max })
+    }
+
+    fn log_msg(&mut self, args: &Args, span: Span) -> Result<()> {
+        let Val::Text(format) = arg(args, 0, span)?.0 else {
+            return refuse(span, "a message that is no text");
+        };
+        // A struct or header among the arguments is written field by field.
+        let (mut values, mut text) = (Vec::new(), String::new());
+        let mut pieces = format.split("{}");
+        text.push_str(pieces.next().unwrap_or(""));
+        let mut shown = Vec::new();
+        if let Some((data, ty)) = args.get(1) {
+            let types = self.parts_of(*ty).unwrap_or_default();
+            for (part, (_, ty)) in self.parts(data, span)?.iter().zip(types) {
+                let mut form = String::new();
+                self.logged(part, ty, span, &mut form, &mut values)?;
+                shown.push(form);
+            }
+        }
+        let mut shown = shown.into_iter();
+        for piece in pieces {
+            text.push_str(shown.next().as_deref().unwrap_or("{}"));
+            text.push_str(piece);
+        }
+        self.stmt_out(Stmt::Log { format: text, args: values });
+        Ok(())
     }
 
     /// How a message shows a value, and the numbers in it.

@@ -30,32 +30,7 @@ impl<'a> Lower<'a> {
         self.bounded(span)?;
         match &stmt.kind {
             StmtKind::Empty => Ok(()),
-            StmtKind::Decl(decl) => match &decl.kind {
-                DeclKind::Variable(variable) => {
-                    let symbol = self.symbol_at(decl.id, span)?;
-                    let ty = self.closed(self.t.symbol(symbol).ty);
-                    // Where its block is lowered again it is the same storage: what a control is given is one place.
-                    let key = (self.here, symbol, ty);
-                    let place = match self.in_blocks.get(&key) {
-                        Some(place) => place.clone(),
-                        None => {
-                            let place = self.storage(&variable.name.name.clone(), ty, span)?;
-                            self.in_blocks.insert(key, place.clone());
-                            place
-                        }
-                    };
-                    self.initial(&place, variable, ty, span)?;
-                    self.env.insert(symbol, place);
-                    Ok(())
-                }
-                DeclKind::Instance(instance) => {
-                    let symbol = self.symbol_at(decl.id, span)?;
-                    let val = self.instance(decl, instance)?;
-                    self.env.insert(symbol, val);
-                    Ok(())
-                }
-                _ => Ok(()),
-            },
+            StmtKind::Decl(decl) => self.local(decl, span),
             StmtKind::Assign { op, target, value } => {
                 let (mut place, ty) = self.value(target)?;
                 if self.acts(value) {
@@ -136,6 +111,35 @@ impl<'a> Lower<'a> {
             }
             StmtKind::Block(block) => self.block(&block.stmts),
         }
+    }
+
+    /// A declaration among statements.
+    fn local(&mut self, decl: &'a ast::Decl, span: Span) -> Result<()> {
+        match &decl.kind {
+            DeclKind::Variable(variable) => {
+                let symbol = self.symbol_at(decl.id, span)?;
+                let ty = self.closed(self.t.symbol(symbol).ty);
+                // Where its block is lowered again it is the same storage: what a control is given is one place.
+                let key = (self.here, symbol, ty);
+                let place = match self.in_blocks.get(&key) {
+                    Some(place) => place.clone(),
+                    None => {
+                        let place = self.storage(&variable.name.name.clone(), ty, span)?;
+                        self.in_blocks.insert(key, place.clone());
+                        place
+                    }
+                };
+                self.initial(&place, variable, ty, span)?;
+                self.env.insert(symbol, place);
+            }
+            DeclKind::Instance(instance) => {
+                let symbol = self.symbol_at(decl.id, span)?;
+                let val = self.instance(decl, instance)?;
+                self.env.insert(symbol, val);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Leaves everything. What is to be copied out is, from the inside out (section 12.5).

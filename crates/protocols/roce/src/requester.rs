@@ -67,6 +67,19 @@ impl Qp {
         }
     }
 
+    /// Whether a packet may leave now. Where only time is missing, the timer is armed.
+    #[inline]
+    fn is_due(&mut self, core: &mut Core, slot: u32, now: Instant) -> bool {
+        if !self.may_send(core) {
+            return false;
+        }
+        if now < self.wait_until {
+            core.timers.arm(Owner::Qp(slot).id(), self.wait_until);
+            return false;
+        }
+        !self.is_held(core, slot, now)
+    }
+
     /// Writes the next request packet. Bytes of the frame; `None` when there is nothing to send now.
     pub(crate) fn request(
         &mut self,
@@ -75,14 +88,7 @@ impl Qp {
         now: Instant,
         buf: &mut [u8],
     ) -> Option<usize> {
-        if !self.may_send(core) {
-            return None;
-        }
-        if now < self.wait_until {
-            core.timers.arm(Owner::Qp(slot).id(), self.wait_until);
-            return None;
-        }
-        if self.is_held(core, slot, now) {
+        if !self.is_due(core, slot, now) {
             return None;
         }
         let id = self.sending;

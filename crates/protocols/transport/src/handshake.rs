@@ -174,14 +174,7 @@ impl<M: Memory> Endpoint<M> {
             && !(is_secure && self.is_forgery(slot))
             && !self.is_superseded(now, slot, remote, local, header, &init, packet)
         {
-            // Its ACCEPT was lost, or the INIT came twice.
-            let f = &mut self.flows[slot as usize];
-            if f.state == State::Accepting {
-                f.control_due = true;
-                f.rx.echo = header.stamp;
-                f.rx.echo_at = now;
-                self.touch(slot, now);
-            }
+            self.accept_again(now, slot, header);
             return Verdict::Consumed;
         }
         let Some(listener) = self.listeners.at(local) else {
@@ -231,11 +224,7 @@ impl<M: Memory> Endpoint<M> {
             self.reject(now, local, remote, init.src_cid, ConnectFailure::TableFull);
             return Verdict::Drop(DropReason::FlowTableFull);
         };
-        let counts = self.legs.get_mut(leg);
-        counts.half_open += 1;
-        *counts.half_open_at.entry(local.port()).or_insert(0) += 1;
-        self.peers.add(peers::key(remote.ip()));
-        self.by_remote.insert((remote, init.src_cid), slot);
+        self.note_half_open(leg, local.port(), (remote, init.src_cid), slot);
         self.begin_accepting(slot, local.port(), header, &init);
         let f = &mut self.flows[slot as usize];
         if let Some((said, noise, peer)) = hands {
@@ -255,6 +244,25 @@ impl<M: Memory> Endpoint<M> {
         f.control_due = true;
         self.touch(slot, now);
         Verdict::Consumed
+    }
+
+    /// The ACCEPT of a flow was lost, or its INIT came twice.
+    fn accept_again(&mut self, now: Instant, slot: u32, header: &Header) {
+        let f = &mut self.flows[slot as usize];
+        if f.state == State::Accepting {
+            f.control_due = true;
+            f.rx.echo = header.stamp;
+            f.rx.echo_at = now;
+            self.touch(slot, now);
+        }
+    }
+
+    fn note_half_open(&mut self, leg: u8, udp_port: u16, peer: (SocketAddr, u64), slot: u32) {
+        let counts = self.legs.get_mut(leg);
+        counts.half_open += 1;
+        *counts.half_open_at.entry(udp_port).or_insert(0) += 1;
+        self.peers.add(peers::key(peer.0.ip()));
+        self.by_remote.insert(peer, slot);
     }
 
     /// Whether there is room for a flow more that a peer asks for; its place in the application's quota is taken then. Whoever is refused hears

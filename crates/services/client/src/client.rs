@@ -594,10 +594,7 @@ impl Client {
                     }
                 }
                 Completion::Peer { flow, name, key } => {
-                    let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
-                    let name = String::from_utf8_lossy(&name[..len]).into_owned();
-                    let key = PublicKey::from_bytes(key);
-                    self.peers.insert(flow_of(flow), PeerIdentity { name, key });
+                    self.know_peer(flow_of(flow), &name, key);
                     continue;
                 }
                 Completion::ConnectFailed { token, flow, reason } => {
@@ -631,15 +628,7 @@ impl Client {
                     Event::Closed { flow, reason }
                 }
                 Completion::Listening { udp_port, .. } | Completion::ListenFailed { udp_port, .. } => {
-                    let done = matches!(completion, Completion::Listening { .. });
-                    if done
-                        && let Some(steady) = &mut self.steady
-                        && let Some((local, token)) = self.calls.wish(udp_port)
-                    {
-                        steady.listens(local, udp_port, token);
-                    }
-                    let verdict = self.calls.listened(udp_port, done, &mut self.owed);
-                    match self.apply_verdict(verdict) {
+                    match self.listened(udp_port, matches!(completion, Completion::Listening { .. })) {
                         Some(event) => event,
                         None => continue,
                     }
@@ -648,6 +637,27 @@ impl Client {
                 Completion::Rdma(_) => continue,
             });
         }
+    }
+
+    /// Notes who is at the other end of an encrypted flow. `name` ends at its first 0.
+    #[cold]
+    fn know_peer(&mut self, flow: FlowId, name: &[u8], key: [u8; 32]) {
+        let len = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+        let name = String::from_utf8_lossy(&name[..len]).into_owned();
+        self.peers.insert(flow, PeerIdentity { name, key: PublicKey::from_bytes(key) });
+    }
+
+    /// The daemon listens at a UDP port, or does not.
+    #[cold]
+    fn listened(&mut self, udp_port: u16, done: bool) -> Option<Event> {
+        if done
+            && let Some(steady) = &mut self.steady
+            && let Some((local, token)) = self.calls.wish(udp_port)
+        {
+            steady.listens(local, udp_port, token);
+        }
+        let verdict = self.calls.listened(udp_port, done, &mut self.owed);
+        self.apply_verdict(verdict)
     }
 
     /// What the application is told of an answer.

@@ -10,7 +10,7 @@
 //! - `users` counts what the applications of one user have together, and no user gets all of it.
 //! - `agent` is what the engine runs: requests in, duty cycle of the stack, completions out.
 //! - `rdma` does the same for RDMA: verbs in, completions and events out, and who owns which object.
-//! - `own` starts an engine for one application in the application's own process, where there is no daemon.
+//! - `own_engine` starts an engine for one application in the application's own process, where there is no daemon.
 //! - `applications` keeps each application's channel, quota and books, which no application can reach. It is the transport's
 //!   message memory.
 //!

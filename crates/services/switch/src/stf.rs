@@ -223,7 +223,6 @@ impl Run<'_> {
                 let id = resolve::meter(program, meter).map_err(text)?;
                 switch.set_meter(id, Range::All, &meter_rates(rates)?).map_err(text)?;
             }
-            other => return Err(format!("{other:?} is not supported")),
         }
         self.harness.apply();
         Ok(())

@@ -78,7 +78,7 @@ pub struct Pending {
 
 /// A peer's wish for a connection.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct ConnectRequest {
     /// The connection, for [`Device::accept`] or [`Endpoint::reject`].
     pub conn: ConnId,
     /// Whom it wants.
@@ -269,12 +269,16 @@ impl Device {
     ///
     /// # Errors
     /// See [`wait`](Self::wait).
-    pub fn next_request(&mut self, listener: ListenerId, timeout: Duration) -> Result<Request, RdmaError> {
+    pub fn next_request(
+        &mut self,
+        listener: ListenerId,
+        timeout: Duration,
+    ) -> Result<ConnectRequest, RdmaError> {
         self.wait(timeout, |device| {
             let wanted = |e: &Event| matches!(e, Event::ConnectRequest { listener: l, .. } if *l == listener);
             Ok(match device.take_event(wanted) {
                 Some((Event::ConnectRequest { conn, listener, service_id }, private)) => {
-                    Some(Request { conn, listener, service_id, private })
+                    Some(ConnectRequest { conn, listener, service_id, private })
                 }
                 _ => None,
             })
@@ -286,7 +290,12 @@ impl Device {
     ///
     /// # Errors
     /// A limit, or the request was taken back: then there is no queue pair.
-    pub fn accept(&mut self, request: &Request, init: &QpInit, private: &[u8]) -> Result<Qpn, RdmaError> {
+    pub fn accept(
+        &mut self,
+        request: &ConnectRequest,
+        init: &QpInit,
+        private: &[u8],
+    ) -> Result<Qpn, RdmaError> {
         let now = self.now;
         let verbs = self.stack.endpoint_mut();
         let qpn = verbs.create_qp(init)?;

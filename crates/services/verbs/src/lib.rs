@@ -40,6 +40,6 @@ mod memory;
 
 pub use barewire_engine::PortSettings;
 pub use context::{Context, ContextConfig, ContextError};
-pub use device::{Connection, Device, DeviceConfig, Pending, Request};
+pub use device::{ConnectRequest, Connection, Device, DeviceConfig, Pending};
 pub use error::{OpenError, RdmaError};
 pub use memory::Memory;

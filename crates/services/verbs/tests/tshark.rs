@@ -3,7 +3,7 @@
 use barewire_base::Duration;
 use barewire_roce::*;
 use barewire_testing::{Needs, have, program};
-use barewire_verbs::{Connection, Device, DeviceConfig, Memory, Request};
+use barewire_verbs::{ConnectRequest, Connection, Device, DeviceConfig, Memory};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -107,11 +107,11 @@ impl Talk {
         self.a.device.start_connect(self.peer, service, &init, private).expect("asked")
     }
 
-    fn requested(&mut self) -> Request {
+    fn requested(&mut self) -> ConnectRequest {
         let listener = self.listener;
         self.until("a request", |talk| match talk.b.device.next_event() {
             Some((Event::ConnectRequest { conn, service_id, .. }, private)) => {
-                Some(Request { conn, listener, service_id, private })
+                Some(ConnectRequest { conn, listener, service_id, private })
             }
             _ => None,
         })

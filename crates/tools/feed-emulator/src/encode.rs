@@ -178,6 +178,22 @@ pub(crate) fn interleaved(top: &[Vec<Order>; 2]) -> impl Iterator<Item = (usize,
     (0..longest).flat_map(move |i| (0..2).filter_map(move |side| top[side].get(i).map(|o| (side, *o))))
 }
 
+/// What all messages of an event say, and where the message goes.
+struct Out<'b> {
+    time_ns: u64,
+    bits: MatchEventIndicator,
+    buf: &'b mut [u8],
+}
+
+// Templates have types of their own, with the same methods: so what they share is a macro.
+macro_rules! begin {
+    ($encoder:ident, $to:ident) => {{
+        let mut message = $encoder::new($to.buf)?;
+        message.transact_time($to.time_ns).match_event_indicator($to.bits);
+        message
+    }};
+}
+
 /// Writes one message of an event, and says how long it is.
 pub(crate) fn encode(
     planned: &Planned,
@@ -185,152 +201,16 @@ pub(crate) fn encode(
     bits: MatchEventIndicator,
     buf: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    // Templates of regular and of long quantities have the same fields in other places.
-    macro_rules! begin {
-        ($encoder:ident) => {{
-            let mut message = $encoder::new(buf)?;
-            message.transact_time(time_ns).match_event_indicator(bits);
-            message
-        }};
-    }
+    let to = Out { time_ns, bits, buf };
     match planned {
-        Planned::Trades { long, entries } => {
-            macro_rules! trades {
-                ($encoder:ident, $quantity:expr) => {{
-                    let mut message = begin!($encoder);
-                    let mut group = message.md_entries()?;
-                    for trade in entries {
-                        let side = if trade.buy { AggressorSide::BUY } else { AggressorSide::SELL };
-                        group
-                            .push()?
-                            .md_entry_px(Price9(trade.price_e9))
-                            .md_entry_size($quantity(trade.quantity))
-                            .security_id(trade.security_id)
-                            .rpt_seq(trade.rpt_seq)
-                            .number_of_orders(2)
-                            .aggressor_side(side)
-                            .md_update_action(MdUpdateAction::NEW)
-                            .md_trade_entry_id(trade.trade_id);
-                    }
-                    let mut group = message.order_id_entries()?;
-                    for trade in entries {
-                        group.push()?.order_id(trade.aggressor).last_qty(int(trade.quantity));
-                        group.push()?.order_id(trade.resting).last_qty(int(trade.quantity));
-                    }
-                    message.finish()
-                }};
-            }
-            if *long {
-                trades!(MdIncrementalRefreshTradeSummaryLongQty65Encoder, |quantity: u64| quantity)
-            } else {
-                trades!(MdIncrementalRefreshTradeSummary48Encoder, int)
-            }
-        }
-        Planned::Volume { long, entries } => {
-            macro_rules! volume {
-                ($encoder:ident, $quantity:expr) => {{
-                    let mut message = begin!($encoder);
-                    let mut group = message.md_entries()?;
-                    for (security_id, rpt_seq, volume) in entries {
-                        group
-                            .push()?
-                            .md_entry_size($quantity(*volume))
-                            .security_id(*security_id)
-                            .rpt_seq(*rpt_seq)
-                            .md_update_action(MdUpdateAction::NEW);
-                    }
-                    message.finish()
-                }};
-            }
-            if *long {
-                volume!(MdIncrementalRefreshVolumeLongQty66Encoder, |quantity: u64| quantity)
-            } else {
-                volume!(MdIncrementalRefreshVolume37Encoder, int)
-            }
-        }
-        Planned::TopOrders { security_id, top } => {
-            let mut message = begin!(SnapshotRefreshTopOrders59Encoder);
-            message.security_id(*security_id);
-            let mut group = message.md_entries()?;
-            for (side, order) in interleaved(top) {
-                group
-                    .push()?
-                    .order_id(order.id)
-                    .md_order_priority(order.priority)
-                    .md_entry_px(Price9(order.price_e9))
-                    .md_display_qty(int(order.quantity.into()))
-                    .md_entry_type(side_type(side, false));
-            }
-            message.finish()
-        }
-        Planned::OrderUpdates { security_id, updates } => {
-            let mut message = begin!(MdIncrementalRefreshOrderBook47Encoder);
-            let mut group = message.md_entries()?;
-            for (action, side, order) in updates {
-                group
-                    .push()?
-                    .order_id(order.id)
-                    .md_order_priority(order.priority)
-                    .md_entry_px(Price9(order.price_e9))
-                    .md_display_qty(int(order.quantity.into()))
-                    .security_id(*security_id)
-                    .md_update_action(*action)
-                    .md_entry_type(side_type(*side, false));
-            }
-            message.finish()
-        }
-        Planned::Book { long, entries, .. } => {
-            macro_rules! book {
-                ($encoder:ident, $quantity:expr) => {{
-                    let mut message = begin!($encoder);
-                    let mut group = message.md_entries()?;
-                    for BookEntry { security_id, rpt_seq, kind, edit } in entries {
-                        group
-                            .push()?
-                            .md_entry_px(Price9(edit.value.price_e9))
-                            .md_entry_size($quantity(edit.value.quantity))
-                            .security_id(*security_id)
-                            .rpt_seq(*rpt_seq)
-                            .number_of_orders(orders(&edit.value))
-                            .md_price_level(edit.level)
-                            .md_update_action(action(edit.action))
-                            .md_entry_type(*kind);
-                    }
-                    message.finish()
-                }};
-            }
-            if *long {
-                book!(MdIncrementalRefreshBookLongQty64Encoder, |quantity: u64| quantity)
-            } else {
-                book!(MdIncrementalRefreshBook46Encoder, int)
-            }
-        }
-        Planned::Statistics { long, entries } => {
-            macro_rules! statistics {
-                ($encoder:ident) => {{
-                    let mut message = begin!($encoder);
-                    let mut group = message.md_entries()?;
-                    for StatEntry { security_id, rpt_seq, kind, price_e9 } in entries {
-                        group
-                            .push()?
-                            .md_entry_px(Price9(*price_e9))
-                            .security_id(*security_id)
-                            .rpt_seq(*rpt_seq)
-                            .open_close_settl_flag(OpenCloseSettlFlag::DAILY_OPEN_PRICE)
-                            .md_update_action(MdUpdateAction::NEW)
-                            .md_entry_type(*kind);
-                    }
-                    message.finish()
-                }};
-            }
-            if *long {
-                statistics!(MdIncrementalRefreshSessionStatisticsLongQty67Encoder)
-            } else {
-                statistics!(MdIncrementalRefreshSessionStatistics51Encoder)
-            }
-        }
+        Planned::Trades { long, entries } => trades(to, *long, entries),
+        Planned::Volume { long, entries } => volume(to, *long, entries),
+        Planned::TopOrders { security_id, top } => top_orders(to, *security_id, top),
+        Planned::OrderUpdates { security_id, updates } => order_updates(to, *security_id, updates),
+        Planned::Book { long, entries, .. } => book(to, *long, entries),
+        Planned::Statistics { long, entries } => statistics(to, *long, entries),
         Planned::Settlement { security_id, rpt_seq, price_e9 } => {
-            let mut message = begin!(MdIncrementalRefreshDailyStatistics49Encoder);
+            let mut message = begin!(MdIncrementalRefreshDailyStatistics49Encoder, to);
             message
                 .md_entries()?
                 .push()?
@@ -343,7 +223,7 @@ pub(crate) fn encode(
             message.finish()
         }
         Planned::Limits { security_id, rpt_seq, high_e9, low_e9, variation_e9 } => {
-            let mut message = begin!(MdIncrementalRefreshLimitsBanding50Encoder);
+            let mut message = begin!(MdIncrementalRefreshLimitsBanding50Encoder, to);
             message
                 .md_entries()?
                 .push()?
@@ -355,7 +235,7 @@ pub(crate) fn encode(
             message.finish()
         }
         Planned::Status { security_id, group, asset, status } => {
-            let mut message = begin!(SecurityStatus30Encoder);
+            let mut message = begin!(SecurityStatus30Encoder, to);
             message
                 .security_group(group)
                 .asset(asset)
@@ -366,7 +246,7 @@ pub(crate) fn encode(
             message.finish()
         }
         Planned::Workup { security_id, price_e9, link } => {
-            let mut message = begin!(SecurityStatusWorkup60Encoder);
+            let mut message = begin!(SecurityStatusWorkup60Encoder, to);
             message
                 .md_entry_px(price_e9.map(Price9))
                 .security_id(*security_id)
@@ -377,7 +257,7 @@ pub(crate) fn encode(
             message.finish()
         }
         Planned::QuoteRequest { security_id, symbol, number } => {
-            let mut message = begin!(QuoteRequest39Encoder);
+            let mut message = begin!(QuoteRequest39Encoder, to);
             message.quote_req_id(number.to_string());
             message
                 .related_sym()?
@@ -389,15 +269,160 @@ pub(crate) fn encode(
             message.finish()
         }
         Planned::Definition { message } => {
-            let (needed, room) = (message.len(), buf.len());
-            let place = buf.get_mut(..needed).ok_or(EncodeError::Full { needed, room })?;
+            let (needed, room) = (message.len(), to.buf.len());
+            let place = to.buf.get_mut(..needed).ok_or(EncodeError::Full { needed, room })?;
             place.copy_from_slice(message);
             Ok(message.len())
         }
         Planned::Reset { channel_id } => {
-            let mut message = begin!(ChannelReset4Encoder);
+            let mut message = begin!(ChannelReset4Encoder, to);
             message.md_entries()?.push()?.appl_id(*channel_id as i16);
             message.finish()
         }
+    }
+}
+
+fn trades(to: Out<'_>, long: bool, entries: &[TradeEntry]) -> Result<usize, EncodeError> {
+    macro_rules! trades {
+        ($encoder:ident, $quantity:expr) => {{
+            let mut message = begin!($encoder, to);
+            let mut group = message.md_entries()?;
+            for trade in entries {
+                let side = if trade.buy { AggressorSide::BUY } else { AggressorSide::SELL };
+                group
+                    .push()?
+                    .md_entry_px(Price9(trade.price_e9))
+                    .md_entry_size($quantity(trade.quantity))
+                    .security_id(trade.security_id)
+                    .rpt_seq(trade.rpt_seq)
+                    .number_of_orders(2)
+                    .aggressor_side(side)
+                    .md_update_action(MdUpdateAction::NEW)
+                    .md_trade_entry_id(trade.trade_id);
+            }
+            let mut group = message.order_id_entries()?;
+            for trade in entries {
+                group.push()?.order_id(trade.aggressor).last_qty(int(trade.quantity));
+                group.push()?.order_id(trade.resting).last_qty(int(trade.quantity));
+            }
+            message.finish()
+        }};
+    }
+    if long {
+        trades!(MdIncrementalRefreshTradeSummaryLongQty65Encoder, |quantity: u64| quantity)
+    } else {
+        trades!(MdIncrementalRefreshTradeSummary48Encoder, int)
+    }
+}
+
+fn volume(to: Out<'_>, long: bool, entries: &[(i32, u32, u64)]) -> Result<usize, EncodeError> {
+    macro_rules! volume {
+        ($encoder:ident, $quantity:expr) => {{
+            let mut message = begin!($encoder, to);
+            let mut group = message.md_entries()?;
+            for (security_id, rpt_seq, volume) in entries {
+                group
+                    .push()?
+                    .md_entry_size($quantity(*volume))
+                    .security_id(*security_id)
+                    .rpt_seq(*rpt_seq)
+                    .md_update_action(MdUpdateAction::NEW);
+            }
+            message.finish()
+        }};
+    }
+    if long {
+        volume!(MdIncrementalRefreshVolumeLongQty66Encoder, |quantity: u64| quantity)
+    } else {
+        volume!(MdIncrementalRefreshVolume37Encoder, int)
+    }
+}
+
+fn top_orders(to: Out<'_>, security_id: i32, top: &[Vec<Order>; 2]) -> Result<usize, EncodeError> {
+    let mut message = begin!(SnapshotRefreshTopOrders59Encoder, to);
+    message.security_id(security_id);
+    let mut group = message.md_entries()?;
+    for (side, order) in interleaved(top) {
+        group
+            .push()?
+            .order_id(order.id)
+            .md_order_priority(order.priority)
+            .md_entry_px(Price9(order.price_e9))
+            .md_display_qty(int(order.quantity.into()))
+            .md_entry_type(side_type(side, false));
+    }
+    message.finish()
+}
+
+fn order_updates(
+    to: Out<'_>,
+    security_id: i32,
+    updates: &[(MdUpdateAction, usize, Order)],
+) -> Result<usize, EncodeError> {
+    let mut message = begin!(MdIncrementalRefreshOrderBook47Encoder, to);
+    let mut group = message.md_entries()?;
+    for (action, side, order) in updates {
+        group
+            .push()?
+            .order_id(order.id)
+            .md_order_priority(order.priority)
+            .md_entry_px(Price9(order.price_e9))
+            .md_display_qty(int(order.quantity.into()))
+            .security_id(security_id)
+            .md_update_action(*action)
+            .md_entry_type(side_type(*side, false));
+    }
+    message.finish()
+}
+
+fn book(to: Out<'_>, long: bool, entries: &[BookEntry]) -> Result<usize, EncodeError> {
+    macro_rules! book {
+        ($encoder:ident, $quantity:expr) => {{
+            let mut message = begin!($encoder, to);
+            let mut group = message.md_entries()?;
+            for BookEntry { security_id, rpt_seq, kind, edit } in entries {
+                group
+                    .push()?
+                    .md_entry_px(Price9(edit.value.price_e9))
+                    .md_entry_size($quantity(edit.value.quantity))
+                    .security_id(*security_id)
+                    .rpt_seq(*rpt_seq)
+                    .number_of_orders(orders(&edit.value))
+                    .md_price_level(edit.level)
+                    .md_update_action(action(edit.action))
+                    .md_entry_type(*kind);
+            }
+            message.finish()
+        }};
+    }
+    if long {
+        book!(MdIncrementalRefreshBookLongQty64Encoder, |quantity: u64| quantity)
+    } else {
+        book!(MdIncrementalRefreshBook46Encoder, int)
+    }
+}
+
+fn statistics(to: Out<'_>, long: bool, entries: &[StatEntry]) -> Result<usize, EncodeError> {
+    macro_rules! statistics {
+        ($encoder:ident) => {{
+            let mut message = begin!($encoder, to);
+            let mut group = message.md_entries()?;
+            for StatEntry { security_id, rpt_seq, kind, price_e9 } in entries {
+                group
+                    .push()?
+                    .md_entry_px(Price9(*price_e9))
+                    .security_id(*security_id)
+                    .rpt_seq(*rpt_seq)
+                    .open_close_settl_flag(OpenCloseSettlFlag::DAILY_OPEN_PRICE)
+                    .md_update_action(MdUpdateAction::NEW)
+                    .md_entry_type(*kind);
+            }
+            message.finish()
+        }};
+    }
+    if long {
+        statistics!(MdIncrementalRefreshSessionStatisticsLongQty67Encoder)
+    } else {
+        statistics!(MdIncrementalRefreshSessionStatistics51Encoder)
     }
 }

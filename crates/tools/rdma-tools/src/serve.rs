@@ -7,7 +7,7 @@ use super::{RcError, service_id};
 use barewire_base::{Duration, Instant};
 use barewire_engine::StopFlag;
 use barewire_roce::{ConnId, ConnInfo, ConnState, Ended, Event, QpFault, Qpn, RejReason, Wc};
-use barewire_verbs::{Device, DeviceConfig, RdmaError, Request};
+use barewire_verbs::{ConnectRequest, Device, DeviceConfig, RdmaError};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -206,7 +206,7 @@ impl Server<'_> {
     fn event(&mut self, device: &mut Device, event: Event, private: Vec<u8>) {
         match event {
             Event::ConnectRequest { conn, listener, service_id } => {
-                self.requested(device, &Request { conn, listener, service_id, private });
+                self.requested(device, &ConnectRequest { conn, listener, service_id, private });
             }
             Event::Established { qpn, .. } => {
                 if let Some(session) = self.sessions.get_mut(&qpn) {
@@ -235,7 +235,7 @@ impl Server<'_> {
         }
     }
 
-    fn requested(&mut self, device: &mut Device, request: &Request) {
+    fn requested(&mut self, device: &mut Device, request: &ConnectRequest) {
         let peer = device.verbs().conn_info(request.conn).map(|info| info.peer);
         let mut refused = |device: &mut Device, reason, why: &str| {
             refuse(device, request.conn, reason, why);

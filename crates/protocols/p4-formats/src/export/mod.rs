@@ -211,27 +211,8 @@ impl<'p> Export<'p> {
             }));
         }
         let mut header_types = self.header_types()?;
-        let mut headers: Vec<Value> = Vec::new();
-        for (id, header) in program.headers.iter().enumerate() {
-            let ty = &program.header_types[header.ty.at()].name;
-            headers.push(json!({
-                "name": header.name, "id": id, "header_type": ty, "metadata": header.metadata, "pi_omit": true,
-            }));
-        }
-        if !self.temps.is_empty() {
-            let mut fields: Vec<Value> = self
-                .temps
-                .iter()
-                .enumerate()
-                .map(|(at, width)| json!([format!("tmp_{at}"), width, false]))
-                .collect();
-            pad(&mut fields, self.temps.iter().map(|width| u64::from(*width)).sum());
-            let (name, id) = (self.temp_header.clone(), header_types.len());
-            header_types.push(json!({ "name": format!("{name}_t"), "id": id, "fields": fields }));
-            headers.push(json!({
-                "name": name, "id": headers.len(), "header_type": format!("{name}_t"), "metadata": true, "pi_omit": true,
-            }));
-        }
+        let mut headers = self.headers();
+        self.temporaries(&mut header_types, &mut headers);
         let stacks = program.stacks.iter().enumerate().map(|(id, stack)| {
             let ids: Vec<u32> = stack.elements.iter().map(|id| id.0).collect();
             let ty = &program.header_types[stack.ty.at()].name;
@@ -254,16 +235,6 @@ impl<'p> Export<'p> {
         let enums = program.enums.iter().map(|(name, members)| json!({ "name": name, "entries": members }));
         let aliases =
             program.field_aliases.iter().map(|(alias, field)| json!([alias, self.field_id(*field)]));
-        let intrinsic = program.headers.iter().filter(|header| {
-            header.metadata
-                && matches!(&*header.name, "standard_metadata" | "intrinsic_metadata" | "queueing_metadata")
-        });
-        let force: Vec<Value> = intrinsic
-            .flat_map(|header| {
-                let fields = &program.header_types[header.ty.at()].fields;
-                fields.iter().map(|field| json!([header.name, field.name])).collect::<Vec<_>>()
-            })
-            .collect();
         Ok(object! {
             "program": &*program.name,
             "__meta__": json!({
@@ -290,10 +261,50 @@ impl<'p> Export<'p> {
             "actions": actions,
             "pipelines": pipelines,
             "checksums": checksums,
-            "force_arith": force,
+            "force_arith": self.intrinsic_fields(),
             "extern_instances": externs,
             "field_aliases": aliases.collect::<Vec<_>>(),
         })
+    }
+
+    fn headers(&self) -> Vec<Value> {
+        let headers = self.program.headers.iter().enumerate().map(|(id, header)| {
+            let ty = &self.program.header_types[header.ty.at()].name;
+            json!({ "name": header.name, "id": id, "header_type": ty, "metadata": header.metadata, "pi_omit": true })
+        });
+        headers.collect()
+    }
+
+    /// The header that has the temporaries, and its type, where any was needed.
+    fn temporaries(&self, header_types: &mut Vec<Value>, headers: &mut Vec<Value>) {
+        if self.temps.is_empty() {
+            return;
+        }
+        let mut fields: Vec<Value> = self
+            .temps
+            .iter()
+            .enumerate()
+            .map(|(at, width)| json!([format!("tmp_{at}"), width, false]))
+            .collect();
+        pad(&mut fields, self.temps.iter().map(|width| u64::from(*width)).sum());
+        let (name, id) = (&self.temp_header, header_types.len());
+        header_types.push(json!({ "name": format!("{name}_t"), "id": id, "fields": fields }));
+        headers.push(json!({
+            "name": name, "id": headers.len(), "header_type": format!("{name}_t"), "metadata": true, "pi_omit": true,
+        }));
+    }
+
+    /// Fields of the target's own metadata, which bmv2 keeps as numbers throughout (`force_arith`).
+    fn intrinsic_fields(&self) -> Vec<Value> {
+        let intrinsic = self.program.headers.iter().filter(|header| {
+            header.metadata
+                && matches!(&*header.name, "standard_metadata" | "intrinsic_metadata" | "queueing_metadata")
+        });
+        let fields = intrinsic.flat_map(|header| {
+            let fields = &self.program.header_types[header.ty.at()].fields;
+            fields.iter().map(move |field| json!([header.name, field.name]))
+        });
+        fields.collect()
     }
 
     fn header_types(&mut self) -> Result<Vec<Value>> {

@@ -3,7 +3,8 @@
 use super::expr::Ahead;
 use super::{Export, Result, hex};
 use barewire_p4::ir::{
-    CalcInput, ChecksumUnitId, Expr, FieldListId, HashAlgorithm, HashSource, Stmt, UnaryOp,
+    CalcInput, CalculationId, ChecksumUnitId, Expr, FieldListId, FieldRef, HashAlgorithm, HashSource,
+    MeterId, Stmt, UnaryOp,
 };
 use num_bigint::BigUint;
 use serde_json::{Value, json};
@@ -183,29 +184,10 @@ impl Export<'_> {
                 let array = json!({ "type": kind, "value": counter.name });
                 primitive(op, vec![array, self.param(index, ahead)?])
             }
-            Stmt::Meter { meter, index, precolor, dst } => {
-                if precolor.is_some() {
-                    return self.refuse("a meter that is given a colour");
-                }
-                let Some(dst) = dst else { return self.refuse("a meter whose colour goes nowhere") };
-                let meter = &self.program.meters[meter.at()];
-                let is_extern = self.is_extern(meter.direct);
-                let (op, kind) = match is_extern {
-                    true => ("_Meter_execute", "extern"),
-                    false => ("execute_meter", "meter_array"),
-                };
-                let array = json!({ "type": kind, "value": meter.name });
-                let index = self.param(index, ahead.as_deref_mut())?;
-                let measured = primitive(op, vec![array, index, self.place(dst, ahead.as_deref_mut())?]);
-                if !is_extern {
-                    measured
-                } else {
-                    out.push(measured);
-                    // The extern numbers colours as PSA does, and what follows expects them as meters have them.
-                    let value = Expr::Field(dst.clone()).psa_to_meter_color();
-                    let to = self.place(dst, ahead.as_deref_mut())?;
-                    primitive("assign", vec![to, self.param(&value, ahead)?])
-                }
+            Stmt::Meter { precolor: Some(_), .. } => return self.refuse("a meter that is given a colour"),
+            Stmt::Meter { dst: None, .. } => return self.refuse("a meter whose colour goes nowhere"),
+            Stmt::Meter { meter, index, precolor: None, dst: Some(dst) } => {
+                self.meter(*meter, index, dst, ahead, out)?
             }
             Stmt::RegisterRead { dst, register, index } => {
                 let dst = self.place(dst, ahead.as_deref_mut())?;
@@ -225,36 +207,15 @@ impl Export<'_> {
                 primitive("modify_field_rng_uniform", vec![dst, low, self.param(high, ahead)?])
             }
             Stmt::Hash { dst, source, base, max } => {
-                let calculation = match source {
-                    HashSource::Calculation(calculation) => calculation,
-                    HashSource::Inline { algorithm, input } => {
-                        let hash = self.hash_instance(*algorithm)?;
-                        let data = self.data(input, ahead.as_deref_mut(), out)?;
-                        let dst = self.place(dst, ahead.as_deref_mut())?;
-                        out.push(match (base, max) {
-                            (Some(base), Some(max)) => {
-                                let base = self.param(base, ahead.as_deref_mut())?;
-                                let max = self.param(max, ahead)?;
-                                primitive("_Hash_get_hash_mod", vec![hash, dst, base, data, max])
-                            }
-                            _ => primitive("_Hash_get_hash", vec![hash, dst, data]),
-                        });
-                        return Ok(());
+                let range = base.as_ref().zip(max.as_ref());
+                match source {
+                    HashSource::Calculation(calculation) => {
+                        self.hash(*calculation, dst, range, ahead, out)?
                     }
-                };
-                let (Some(base), Some(max)) = (base, max) else {
-                    return self.refuse("a hash without base and maximum");
-                };
-                for (temp, value) in self.computed[calculation.at()].clone() {
-                    let value = self.param(&value, ahead.as_deref_mut())?;
-                    out.push(primitive("assign", vec![json!({ "type": "field", "value": temp }), value]));
+                    HashSource::Inline { algorithm, input } => {
+                        self.hash_of_psa(*algorithm, input, dst, range, ahead, out)?
+                    }
                 }
-                let dst = self.place(dst, ahead.as_deref_mut())?;
-                let base = self.param(base, ahead.as_deref_mut())?;
-                let name = &self.program.calculations[calculation.at()].name;
-                let calculation = json!({ "type": "calculation", "value": name });
-                let max = self.param(max, ahead)?;
-                primitive("modify_field_with_hash_based_offset", vec![dst, base, calculation, max])
             }
             Stmt::Digest { list } => {
                 let id = self.program.learn_lists[list.at()].id;
@@ -308,9 +269,79 @@ impl Export<'_> {
             Stmt::ChecksumSetState { unit, value } => {
                 primitive("_InternetChecksum_set_state", vec![self.unit(*unit), self.param(value, ahead)?])
             }
-            _ => return self.refuse("a statement that is newer than this writer"),
         };
         out.push(made);
         Ok(())
+    }
+
+    /// A meter that writes its colour to a field. The last of its primitives; those before it are in `out`.
+    fn meter(
+        &mut self,
+        meter: MeterId,
+        index: &Expr,
+        dst: &FieldRef,
+        mut ahead: Option<&mut Ahead>,
+        out: &mut Vec<Value>,
+    ) -> Result<Value> {
+        let meter = &self.program.meters[meter.at()];
+        let is_extern = self.is_extern(meter.direct);
+        let (op, kind) = match is_extern {
+            true => ("_Meter_execute", "extern"),
+            false => ("execute_meter", "meter_array"),
+        };
+        let array = json!({ "type": kind, "value": meter.name });
+        let index = self.param(index, ahead.as_deref_mut())?;
+        let measured = primitive(op, vec![array, index, self.place(dst, ahead.as_deref_mut())?]);
+        if !is_extern {
+            return Ok(measured);
+        }
+        out.push(measured);
+        // The extern numbers colours as PSA does, and what follows expects them as meters have them.
+        let value = Expr::Field(dst.clone()).psa_to_meter_color();
+        let to = self.place(dst, ahead.as_deref_mut())?;
+        Ok(primitive("assign", vec![to, self.param(&value, ahead)?]))
+    }
+
+    /// v1model's hash, by a named calculation, into `range` (base, maximum). The last of its primitives; those before it are in `out`.
+    fn hash(
+        &mut self,
+        calculation: CalculationId,
+        dst: &FieldRef,
+        range: Option<(&Expr, &Expr)>,
+        mut ahead: Option<&mut Ahead>,
+        out: &mut Vec<Value>,
+    ) -> Result<Value> {
+        let Some((base, max)) = range else { return self.refuse("a hash without base and maximum") };
+        for (temp, value) in self.computed[calculation.at()].clone() {
+            let value = self.param(&value, ahead.as_deref_mut())?;
+            out.push(primitive("assign", vec![json!({ "type": "field", "value": temp }), value]));
+        }
+        let dst = self.place(dst, ahead.as_deref_mut())?;
+        let base = self.param(base, ahead.as_deref_mut())?;
+        let name = &self.program.calculations[calculation.at()].name;
+        let calculation = json!({ "type": "calculation", "value": name });
+        let max = self.param(max, ahead)?;
+        Ok(primitive("modify_field_with_hash_based_offset", vec![dst, base, calculation, max]))
+    }
+
+    /// A hash of PSA: an extern instance for each algorithm. The last of its primitives; those before it are in `out`.
+    fn hash_of_psa(
+        &mut self,
+        algorithm: HashAlgorithm,
+        input: &[CalcInput],
+        dst: &FieldRef,
+        range: Option<(&Expr, &Expr)>,
+        mut ahead: Option<&mut Ahead>,
+        out: &mut Vec<Value>,
+    ) -> Result<Value> {
+        let hash = self.hash_instance(algorithm)?;
+        let data = self.data(input, ahead.as_deref_mut(), out)?;
+        let dst = self.place(dst, ahead.as_deref_mut())?;
+        let Some((base, max)) = range else {
+            return Ok(primitive("_Hash_get_hash", vec![hash, dst, data]));
+        };
+        let base = self.param(base, ahead.as_deref_mut())?;
+        let max = self.param(max, ahead)?;
+        Ok(primitive("_Hash_get_hash_mod", vec![hash, dst, base, data, max]))
     }
 }

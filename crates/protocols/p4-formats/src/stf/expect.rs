@@ -67,7 +67,6 @@ impl fmt::Display for Received {
 
 /// A difference between what came and what was to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Mismatch {
     /// A packet looks otherwise.
     Different {

@@ -182,7 +182,6 @@ pub struct MeterRate {
 
 /// One command.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Command {
     /// `add TABLE [PRIORITY] KEY:VALUE… ACTION(NAME:VALUE, …) [= ID]`
     Add {

@@ -10,7 +10,7 @@ use crate::delegate::Delegate;
 use crate::env;
 use barewire_p4::ir::expr::MAX_SHIFT;
 use barewire_p4::ir::range::{Range, const_shift, range};
-use barewire_p4::ir::{BinaryOp, Expr, HeaderRef, StackId, UnaryOp, UnionRef};
+use barewire_p4::ir::{BinaryOp, Expr, FieldRef, HeaderRef, StackId, UnaryOp, UnionRef};
 use barewire_p4::phv::Place;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I8, I64, I128};
@@ -89,43 +89,8 @@ impl Gen<'_, '_> {
                 let (low, high) = words_of(value);
                 if bits > 64 { self.int128(low, high) } else { self.int(low) }
             }
-            Expr::Field(field) => {
-                let Some(id) = field.fixed() else {
-                    let (value, width, signed) = self.load_dynamic(field)?;
-                    let value = self.fit(value, bits);
-                    return Ok(if signed && bits > width { self.sign_extend(value, width) } else { value });
-                };
-                let (width, signed) = match self.unit.layout.place(id) {
-                    Place::Words { width, signed, .. } | Place::Bits { width, signed, .. } => (width, signed),
-                    Place::Varbit { .. } => return Err(Unsupported),
-                };
-                let value = if width > 128 || (width > 64 && bits <= 64) {
-                    let low = self.load_limb(id, 0)?;
-                    if bits > 64 {
-                        let high = self.load_limb(id, 1)?;
-                        self.b.ins().iconcat(low, high)
-                    } else {
-                        low
-                    }
-                } else {
-                    self.load_field(id)?
-                };
-                let value = self.fit(value, bits);
-                if signed && bits > width { self.sign_extend(value, width) } else { value }
-            }
-            Expr::Param(index) => {
-                let (args, first, width) = self.param(*index)?;
-                let at = first as i32 * 8;
-                let low = self.b.ins().load(I64, self.flags.record, args, at);
-                if bits <= 64 {
-                    low
-                } else if width <= 64 {
-                    self.b.ins().uextend(I128, low)
-                } else {
-                    let high = self.b.ins().load(I64, self.flags.record, args, at + 8);
-                    self.b.ins().iconcat(low, high)
-                }
-            }
+            Expr::Field(field) => return self.modular_field(field, bits),
+            Expr::Param(index) => return self.modular_param(*index, bits),
             Expr::Unary(op, value) => match op {
                 UnaryOp::Neg => {
                     let value = self.modular(value, bits)?;
@@ -189,6 +154,45 @@ impl Gen<'_, '_> {
             }
             _ => return Err(Unsupported),
         })
+    }
+
+    fn modular_field(&mut self, field: &FieldRef, bits: u32) -> Emit<Value> {
+        let Some(id) = field.fixed() else {
+            let (value, width, signed) = self.load_dynamic(field)?;
+            let value = self.fit(value, bits);
+            return Ok(if signed && bits > width { self.sign_extend(value, width) } else { value });
+        };
+        let (width, signed) = match self.unit.layout.place(id) {
+            Place::Words { width, signed, .. } | Place::Bits { width, signed, .. } => (width, signed),
+            Place::Varbit { .. } => return Err(Unsupported),
+        };
+        let value = if width > 128 || (width > 64 && bits <= 64) {
+            let low = self.load_limb(id, 0)?;
+            if bits > 64 {
+                let high = self.load_limb(id, 1)?;
+                self.b.ins().iconcat(low, high)
+            } else {
+                low
+            }
+        } else {
+            self.load_field(id)?
+        };
+        let value = self.fit(value, bits);
+        Ok(if signed && bits > width { self.sign_extend(value, width) } else { value })
+    }
+
+    fn modular_param(&mut self, index: u32, bits: u32) -> Emit<Value> {
+        let (args, first, width) = self.param(index)?;
+        let at = first as i32 * 8;
+        let low = self.b.ins().load(I64, self.flags.record, args, at);
+        if bits <= 64 {
+            return Ok(low);
+        }
+        if width <= 64 {
+            return Ok(self.b.ins().uextend(I128, low));
+        }
+        let high = self.b.ins().load(I64, self.flags.record, args, at + 8);
+        Ok(self.b.ins().iconcat(low, high))
     }
 
     /// The word that holds a stack's next index.

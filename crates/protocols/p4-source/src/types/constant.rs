@@ -115,32 +115,7 @@ impl<'a> Checker<'a> {
                     _ => None,
                 }
             }
-            ExprKind::Member(base, name) => match *self.out.members.get(&expr.id)? {
-                MemberRef::EnumMember(id, at) => {
-                    let info = &self.out.enums[id.index()];
-                    match (info.repr, info.members.get(at as usize)) {
-                        (None, _) => Some(Value::Enum(id, at)),
-                        (Some(_), Some((_, value))) => Some(Value::Member(id, value.as_int()?.clone())),
-                        _ => None,
-                    }
-                }
-                MemberRef::ErrorCode(at) => Some(Value::ErrorCode(at)),
-                MemberRef::Size => {
-                    let of = self.out.ty(base.id)?;
-                    match self.kind(of) {
-                        Type::Stack(_, size) => Some(Value::int(*size)),
-                        _ => None,
-                    }
-                }
-                MemberRef::Field(at) => match self.fold(base)? {
-                    Value::List(list) => {
-                        let _ = name;
-                        list.get(at as usize).cloned()
-                    }
-                    _ => None,
-                },
-                _ => None,
-            },
+            ExprKind::Member(base, _) => self.fold_member(*self.out.members.get(&expr.id)?, base),
             ExprKind::Index(base, index) => {
                 let Value::List(list) = self.fold(base)? else { return None };
                 let at = self.fold(index)?.as_u32()?;
@@ -195,21 +170,7 @@ impl<'a> Checker<'a> {
                 let list: Option<Vec<Value>> = items.iter().map(|item| self.fold(item)).collect();
                 Some(Value::List(list?.into()))
             }
-            ExprKind::Struct { fields, rest: None } => {
-                let order: Vec<crate::ast::Name> = match self.kind(ty).clone() {
-                    Type::Struct(id, _) => {
-                        self.out.structs[id.index()].fields.iter().map(|field| field.name.clone()).collect()
-                    }
-                    Type::Record(list, _) => list.iter().map(|(name, _)| name.clone()).collect(),
-                    _ => return None,
-                };
-                let mut list = Vec::with_capacity(order.len());
-                for name in order {
-                    let field = fields.iter().find(|field| field.key.name == name)?;
-                    list.push(self.fold(&field.value)?);
-                }
-                Some(Value::List(list.into()))
-            }
+            ExprKind::Struct { fields, rest: None } => self.fold_struct(fields, ty),
             ExprKind::Invalid => Some(Value::Invalid(ty)),
             ExprKind::Call(call) => match self.out.calls.get(&expr.id)?.callee {
                 Callee::Size => {
@@ -223,6 +184,48 @@ impl<'a> Checker<'a> {
                 Callee::Function(id) if &*self.out.functions[id.index()].name == "static_assert" => {
                     Some(Value::Bool(true))
                 }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn fold_struct(&mut self, fields: &'a [crate::ast::KeyValue], ty: TypeId) -> Option<Value> {
+        let order: Vec<crate::ast::Name> = match self.kind(ty).clone() {
+            Type::Struct(id, _) => {
+                self.out.structs[id.index()].fields.iter().map(|field| field.name.clone()).collect()
+            }
+            Type::Record(list, _) => list.iter().map(|(name, _)| name.clone()).collect(),
+            _ => return None,
+        };
+        let mut list = Vec::with_capacity(order.len());
+        for name in order {
+            let field = fields.iter().find(|field| field.key.name == name)?;
+            list.push(self.fold(&field.value)?);
+        }
+        Some(Value::List(list.into()))
+    }
+
+    fn fold_member(&mut self, member: MemberRef, base: &'a Expr) -> Option<Value> {
+        match member {
+            MemberRef::EnumMember(id, at) => {
+                let info = &self.out.enums[id.index()];
+                match (info.repr, info.members.get(at as usize)) {
+                    (None, _) => Some(Value::Enum(id, at)),
+                    (Some(_), Some((_, value))) => Some(Value::Member(id, value.as_int()?.clone())),
+                    _ => None,
+                }
+            }
+            MemberRef::ErrorCode(at) => Some(Value::ErrorCode(at)),
+            MemberRef::Size => {
+                let of = self.out.ty(base.id)?;
+                match self.kind(of) {
+                    Type::Stack(_, size) => Some(Value::int(*size)),
+                    _ => None,
+                }
+            }
+            MemberRef::Field(at) => match self.fold(base)? {
+                Value::List(list) => list.get(at as usize).cloned(),
                 _ => None,
             },
             _ => None,

@@ -6,7 +6,7 @@ use num_traits::{One as _, Zero as _};
 use super::ty::{Type, TypeId};
 use super::value::{self, Value};
 use super::{Checker, code, warn};
-use crate::ast::{Expr, ExprKind, Name};
+use crate::ast::{Expr, ExprKind, KeyValue, Name};
 use crate::diag::{Diagnostic, Label};
 use crate::source::Span;
 use barewire_text::nearest;
@@ -211,97 +211,103 @@ impl<'a> Checker<'a> {
                 self.type_error(expr.span, format!("`{shown}` has no default value"));
                 false
             }
-            ExprKind::List { items, rest } => {
-                self.dots_last(items);
-                if let Type::List(of) = self.kind(to).clone() {
-                    let bad = items.iter().filter(|item| !self.expect(item, of)).count();
-                    return bad == 0;
-                }
-                let Some(members) = self.members_of(to).filter(|_| !self.is_union(to)) else {
-                    for item in items {
-                        self.expr(item);
-                    }
-                    let text = format!("`{{ … }}` cannot be `{shown}`");
-                    self.misfit(Diagnostic::error(code::TYPE, expr.span, text));
-                    return false;
-                };
-                if items.len() > members.len() || (items.len() < members.len() && rest.is_none()) {
-                    for item in items {
-                        self.expr(item);
-                    }
-                    let mut problem = Diagnostic::error(
-                        code::TYPE,
-                        expr.span,
-                        format!("`{shown}` has {} members, here are {}", members.len(), items.len()),
-                    );
-                    if items.len() < members.len() {
-                        problem = problem.help("`...` at the end stands for the default values of the rest");
-                    }
-                    self.misfit(problem);
-                    return false;
-                }
-                let good = items
-                    .iter()
-                    .zip(&members)
-                    .fold(true, |good, (item, (_, member))| self.expect(item, *member) && good);
-                good && self
-                    .rest_default(*rest, members.iter().skip(items.len()).map(|(_, ty)| *ty).collect())
-            }
-            ExprKind::Struct { fields, rest } => {
-                let Type::Struct(id, args) = self.kind(to).clone() else {
-                    for field in fields {
-                        self.expr(&field.value);
-                    }
-                    let text = format!("`{{ name = … }}` cannot be `{shown}`");
-                    self.misfit(Diagnostic::error(code::TYPE, expr.span, text));
-                    return false;
-                };
-                self.fields_once(fields);
-                let members = self.fields_of(id, &args);
-                let mut good = true;
-                // What is wrong inside comes before what is wrong with the whole.
-                let mut unknown = Vec::new();
-                for field in fields {
-                    match members.iter().find(|(name, _)| *name == field.key.name) {
-                        Some(&(_, ty)) => good &= self.expect(&field.value, ty),
-                        None => {
-                            self.expr(&field.value);
-                            let near = nearest(&field.key.name, members.iter().map(|(name, _)| &**name));
-                            let mut problem = Diagnostic::error(
-                                code::TYPE,
-                                field.key.span,
-                                format!("`{shown}` has no field `{}`", field.key),
-                            );
-                            if let Some(near) = near {
-                                problem = problem.help(format!("there is a `{near}`"));
-                            }
-                            unknown.push(problem);
-                            good = false;
-                        }
-                    }
-                }
-                unknown.into_iter().for_each(|problem| self.misfit(problem));
-                let missing: Vec<(Name, TypeId)> = members
-                    .into_iter()
-                    .filter(|(name, _)| !fields.iter().any(|field| field.key.name == *name))
-                    .collect();
-                if rest.is_none() && !missing.is_empty() {
-                    if good {
-                        self.misfit(
-                            Diagnostic::error(
-                                code::TYPE,
-                                expr.span,
-                                format!("field `{}` of `{shown}` has no value here", missing[0].0),
-                            )
-                            .help("`...` at the end stands for the default values of the rest"),
-                        );
-                    }
-                    return false;
-                }
-                good && self.rest_default(*rest, missing.into_iter().map(|(_, ty)| ty).collect())
-            }
+            ExprKind::List { items, rest } => self.expect_list(expr.span, items, *rest, to),
+            ExprKind::Struct { fields, rest } => self.expect_struct(expr.span, fields, *rest, to),
             _ => false,
         }
+    }
+
+    /// `{ a, b, … }` where a type is wanted.
+    fn expect_list(&mut self, span: Span, items: &'a [Expr], rest: Option<Span>, to: TypeId) -> bool {
+        self.dots_last(items);
+        if let Type::List(of) = self.kind(to).clone() {
+            let bad = items.iter().filter(|item| !self.expect(item, of)).count();
+            return bad == 0;
+        }
+        let shown = self.show(to);
+        let Some(members) = self.members_of(to).filter(|_| !self.is_union(to)) else {
+            for item in items {
+                self.expr(item);
+            }
+            self.misfit(Diagnostic::error(code::TYPE, span, format!("`{{ … }}` cannot be `{shown}`")));
+            return false;
+        };
+        if items.len() > members.len() || (items.len() < members.len() && rest.is_none()) {
+            for item in items {
+                self.expr(item);
+            }
+            let mut problem = Diagnostic::error(
+                code::TYPE,
+                span,
+                format!("`{shown}` has {} members, here are {}", members.len(), items.len()),
+            );
+            if items.len() < members.len() {
+                problem = problem.help("`...` at the end stands for the default values of the rest");
+            }
+            self.misfit(problem);
+            return false;
+        }
+        let good = items
+            .iter()
+            .zip(&members)
+            .fold(true, |good, (item, (_, member))| self.expect(item, *member) && good);
+        good && self.rest_default(rest, members.iter().skip(items.len()).map(|(_, ty)| *ty).collect())
+    }
+
+    /// `{ name = a, … }` where a type is wanted.
+    fn expect_struct(&mut self, span: Span, fields: &'a [KeyValue], rest: Option<Span>, to: TypeId) -> bool {
+        let shown = self.show(to);
+        let Type::Struct(id, args) = self.kind(to).clone() else {
+            for field in fields {
+                self.expr(&field.value);
+            }
+            let text = format!("`{{ name = … }}` cannot be `{shown}`");
+            self.misfit(Diagnostic::error(code::TYPE, span, text));
+            return false;
+        };
+        self.fields_once(fields);
+        let members = self.fields_of(id, &args);
+        let mut good = true;
+        // What is wrong inside comes before what is wrong with the whole.
+        let mut unknown = Vec::new();
+        for field in fields {
+            match members.iter().find(|(name, _)| *name == field.key.name) {
+                Some(&(_, ty)) => good &= self.expect(&field.value, ty),
+                None => {
+                    self.expr(&field.value);
+                    let near = nearest(&field.key.name, members.iter().map(|(name, _)| &**name));
+                    let mut problem = Diagnostic::error(
+                        code::TYPE,
+                        field.key.span,
+                        format!("`{shown}` has no field `{}`", field.key),
+                    );
+                    if let Some(near) = near {
+                        problem = problem.help(format!("there is a `{near}`"));
+                    }
+                    unknown.push(problem);
+                    good = false;
+                }
+            }
+        }
+        unknown.into_iter().for_each(|problem| self.misfit(problem));
+        let missing: Vec<(Name, TypeId)> = members
+            .into_iter()
+            .filter(|(name, _)| !fields.iter().any(|field| field.key.name == *name))
+            .collect();
+        if rest.is_none() && !missing.is_empty() {
+            if good {
+                self.misfit(
+                    Diagnostic::error(
+                        code::TYPE,
+                        span,
+                        format!("field `{}` of `{shown}` has no value here", missing[0].0),
+                    )
+                    .help("`...` at the end stands for the default values of the rest"),
+                );
+            }
+            return false;
+        }
+        good && self.rest_default(rest, missing.into_iter().map(|(_, ty)| ty).collect())
     }
 
     fn rest_default(&mut self, rest: Option<Span>, types: Vec<TypeId>) -> bool {

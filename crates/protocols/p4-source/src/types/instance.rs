@@ -124,15 +124,6 @@ impl<'a> Checker<'a> {
         if abstracts.is_empty()
             && let Some(first) = body.iter().find(|inner| matches!(inner.kind, DeclKind::Function(_)))
         {
-            let before = self.problems.len();
-            let mut params = Vec::new();
-            for inner in body {
-                if let DeclKind::Function(it) = &inner.kind {
-                    let notes = &inner.annotations;
-                    self.function_head(inner.id, notes, &it.proto, FnKind::Function, None, false);
-                    params.extend(it.proto.params.iter().map(|param| param.span));
-                }
-            }
             let declared = self.out.externs[id.index()].decl.name().map_or(Span::NONE, |name| name.span);
             let problem = Diagnostic::error(
                 code::TYPE,
@@ -141,15 +132,7 @@ impl<'a> Checker<'a> {
             )
             .label(first.span, "implemented here")
             .label(declared, "the extern");
-            // A parameter that cannot be comes first, a result that cannot be does not.
-            let early = self.problems.get(before).is_some_and(|(_, problem)| {
-                let at = problem.span();
-                params
-                    .iter()
-                    .any(|param| param.file == at.file && (param.start..=param.end).contains(&at.start))
-            });
-            let place = if early { self.problems.len() } else { before };
-            self.problems.insert(place, (super::Stage::Types, problem));
+            self.nothing_to_implement(body, problem);
             return;
         }
         let mut done: Vec<FnId> = Vec::new();
@@ -220,6 +203,26 @@ impl<'a> Checker<'a> {
                 );
             }
         }
+    }
+
+    /// Reports `problem`: the functions of `body` implement nothing. What is wrong with their heads is told, too.
+    fn nothing_to_implement(&mut self, body: &'a [Decl], problem: Diagnostic) {
+        let before = self.problems.len();
+        let mut params = Vec::new();
+        for inner in body {
+            if let DeclKind::Function(it) = &inner.kind {
+                let notes = &inner.annotations;
+                self.function_head(inner.id, notes, &it.proto, FnKind::Function, None, false);
+                params.extend(it.proto.params.iter().map(|param| param.span));
+            }
+        }
+        // A parameter that cannot be comes first, a result that cannot be does not.
+        let early = self.problems.get(before).is_some_and(|(_, problem)| {
+            let at = problem.span();
+            params.iter().any(|param| param.file == at.file && (param.start..=param.end).contains(&at.start))
+        });
+        let place = if early { self.problems.len() } else { before };
+        self.problems.insert(place, (super::Stage::Types, problem));
     }
 
     fn check_implements(

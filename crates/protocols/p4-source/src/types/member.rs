@@ -4,6 +4,7 @@ use super::ty::{Type, TypeId};
 use super::{Checker, MemberRef, Place, SymbolKind, code};
 use crate::ast::{Expr, ExprKind, Ident, TypeKind};
 use crate::diag::Diagnostic;
+use crate::source::Span;
 use barewire_text::nearest;
 
 impl<'a> Checker<'a> {
@@ -106,22 +107,8 @@ impl<'a> Checker<'a> {
                     return fields[at].1;
                 }
                 let near = nearest(&name.name, fields.iter().map(|(name, _)| &**name));
-                let shown = self.show(of);
-                let decl = self.out.structs[id.index()].decl;
-                let mut problem =
-                    Diagnostic::error(code::TYPE, name.span, format!("`{shown}` has no field `{name}`"));
-                if let Some(near) = near {
-                    problem = problem.help(format!("there is a field `{near}`"));
-                } else if self.is_header(of)
-                    && let Some(method) = nearest_method(&name.name)
-                {
-                    problem = problem.help(format!("headers have a method `{method}()`"));
-                }
-                if let Some(declared) = decl.name() {
-                    problem = problem.label(declared.span, "declared here");
-                }
-                self.report(problem);
-                return TypeId::ERROR;
+                let declared = self.out.structs[id.index()].decl.name().map(|name| name.span);
+                return self.no_such_field(of, name, near, declared);
             }
             Type::Stack(element, _) => {
                 let bits = self.out.types.bit(32);
@@ -194,6 +181,31 @@ impl<'a> Checker<'a> {
             && let SymbolKind::Instance = symbol.kind
         {
             problem = problem.note("what an instance declares is its own");
+        }
+        self.report(problem);
+        TypeId::ERROR
+    }
+
+    /// Reports a field that a struct or header has not. `near`: one with such a name; `declared`: the struct.
+    fn no_such_field(
+        &mut self,
+        of: TypeId,
+        name: &'a Ident,
+        near: Option<&str>,
+        declared: Option<Span>,
+    ) -> TypeId {
+        let shown = self.show(of);
+        let mut problem =
+            Diagnostic::error(code::TYPE, name.span, format!("`{shown}` has no field `{name}`"));
+        if let Some(near) = near {
+            problem = problem.help(format!("there is a field `{near}`"));
+        } else if self.is_header(of)
+            && let Some(method) = nearest_method(&name.name)
+        {
+            problem = problem.help(format!("headers have a method `{method}()`"));
+        }
+        if let Some(declared) = declared {
+            problem = problem.label(declared, "declared here");
         }
         self.report(problem);
         TypeId::ERROR

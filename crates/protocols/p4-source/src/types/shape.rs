@@ -80,36 +80,7 @@ impl<'a> Checker<'a> {
     fn shape_decl(&mut self, decl: &'a Decl, place: In, tables: &mut bool) {
         self.structured_once(&decl.annotations);
         match &decl.kind {
-            DeclKind::Extern(it) => {
-                for method in &it.methods {
-                    let named_so = method.proto.name.name == it.name.name;
-                    if named_so && !method.is_constructor() {
-                        self.shape(
-                            Diagnostic::error(
-                                code::INVALID,
-                                method.proto.name.span,
-                                format!("constructor `{}` has no result", it.name),
-                            )
-                            .label(it.name.span, "the extern"),
-                        );
-                    } else if !named_so && method.is_constructor() {
-                        self.shape(
-                            Diagnostic::error(
-                                code::INVALID,
-                                method.proto.name.span,
-                                format!("method `{}` needs the type of its result", method.proto.name),
-                            )
-                            .help(format!("a constructor is called `{}`, like the extern", it.name)),
-                        );
-                    }
-                    let of = if method.is_constructor() {
-                        Of::Constructor { optional: true }
-                    } else {
-                        Of::Prototype
-                    };
-                    self.shape_params(&method.proto.params, of);
-                }
-            }
+            DeclKind::Extern(it) => self.shape_extern(it),
             DeclKind::ExternFunction(it) => self.shape_params(&it.params, Of::Prototype),
             DeclKind::Function(it) => {
                 self.shape_params(&it.proto.params, Of::Body);
@@ -158,54 +129,83 @@ impl<'a> Checker<'a> {
                 self.shape_block(&it.apply, In::Apply, tables);
             }
             DeclKind::Instance(it) => {
-                if let Some(base) = base_type(&it.ty) {
-                    self.shape(
-                        Diagnostic::error(code::INVALID, base, "this type has no instances")
-                            .help("externs, parsers, controls and packages have"),
-                    );
-                }
-                if matches!(place, In::Function | In::Action | In::State | In::Apply) {
-                    let place = match place {
-                        In::Action => "an action",
-                        In::State => "the state of a parser",
-                        In::Apply => "an `apply` block",
-                        _ => "a function or method",
-                    };
-                    self.shape(
-                        Diagnostic::error(code::INVALID, it.name.span, format!("{place} has no instances"))
-                            .help("declare it outside"),
-                    );
-                }
+                self.shape_instance(it, place);
                 for inner in it.body.iter().flatten() {
                     self.shape_decl(inner, In::Locals, tables);
                 }
             }
-            DeclKind::Table(it) => {
-                if !it.properties.iter().any(|property| property.name.as_str() == "actions") {
-                    self.shape(Diagnostic::error(
-                        code::EXPECTED,
-                        it.name.span,
-                        format!("table `{}` has no `actions`", it.name),
-                    ));
-                }
-                if !it.properties.iter().any(|property| property.name.as_str() == "default_action") {
-                    *tables = true;
-                }
-                for property in &it.properties {
-                    self.structured_once(&property.annotations);
-                    if let (PropertyKind::Value(Expr { kind, span, .. }), "default_action") =
-                        (&property.kind, property.name.as_str())
-                        && matches!(kind, ExprKind::DontCare)
-                    {
-                        self.shape(Diagnostic::error(
-                            code::INVALID,
-                            *span,
-                            "the default action is an action",
-                        ));
-                    }
-                }
-            }
+            DeclKind::Table(it) => self.shape_table(it, tables),
             _ => {}
+        }
+    }
+
+    fn shape_extern(&mut self, it: &'a ast::Extern) {
+        for method in &it.methods {
+            let named_so = method.proto.name.name == it.name.name;
+            if named_so && !method.is_constructor() {
+                self.shape(
+                    Diagnostic::error(
+                        code::INVALID,
+                        method.proto.name.span,
+                        format!("constructor `{}` has no result", it.name),
+                    )
+                    .label(it.name.span, "the extern"),
+                );
+            } else if !named_so && method.is_constructor() {
+                self.shape(
+                    Diagnostic::error(
+                        code::INVALID,
+                        method.proto.name.span,
+                        format!("method `{}` needs the type of its result", method.proto.name),
+                    )
+                    .help(format!("a constructor is called `{}`, like the extern", it.name)),
+                );
+            }
+            let of = if method.is_constructor() { Of::Constructor { optional: true } } else { Of::Prototype };
+            self.shape_params(&method.proto.params, of);
+        }
+    }
+
+    fn shape_instance(&mut self, it: &'a ast::Instance, place: In) {
+        if let Some(base) = base_type(&it.ty) {
+            self.shape(
+                Diagnostic::error(code::INVALID, base, "this type has no instances")
+                    .help("externs, parsers, controls and packages have"),
+            );
+        }
+        let place = match place {
+            In::Action => "an action",
+            In::State => "the state of a parser",
+            In::Apply => "an `apply` block",
+            In::Function => "a function or method",
+            _ => return,
+        };
+        self.shape(
+            Diagnostic::error(code::INVALID, it.name.span, format!("{place} has no instances"))
+                .help("declare it outside"),
+        );
+    }
+
+    /// `tables` becomes true where a table has no `default_action`.
+    fn shape_table(&mut self, it: &'a ast::Table, tables: &mut bool) {
+        if !it.properties.iter().any(|property| property.name.as_str() == "actions") {
+            self.shape(Diagnostic::error(
+                code::EXPECTED,
+                it.name.span,
+                format!("table `{}` has no `actions`", it.name),
+            ));
+        }
+        if !it.properties.iter().any(|property| property.name.as_str() == "default_action") {
+            *tables = true;
+        }
+        for property in &it.properties {
+            self.structured_once(&property.annotations);
+            if let (PropertyKind::Value(Expr { kind, span, .. }), "default_action") =
+                (&property.kind, property.name.as_str())
+                && matches!(kind, ExprKind::DontCare)
+            {
+                self.shape(Diagnostic::error(code::INVALID, *span, "the default action is an action"));
+            }
         }
     }
 

@@ -15,7 +15,6 @@ use crate::ir::{CrcParameters, HashAlgorithm};
 
 /// What a control plane may set of a calculation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Parameters {
     /// CRC of 16 bits.
     Crc16 { polynomial: u16, initial: u16, final_xor: u16, reflect_data: bool, reflect_remainder: bool },

@@ -31,7 +31,6 @@ pub struct Argument {
 /// One step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Event {
     /// A parser begins.
     ParserStart { parser: String },

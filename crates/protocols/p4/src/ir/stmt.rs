@@ -32,7 +32,6 @@ pub enum HashSource {
 
 /// One step of an action. Jumps name a position in the same action's statements; its end is a legal target.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Stmt {
     /// The field keeps the low bits of the value.
     Assign { dst: FieldRef, value: Expr },
@@ -136,7 +135,6 @@ pub enum Stmt {
 
 /// One step of a parser state.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ParserOp {
     /// Read a header of fixed length and make it valid. (A legacy type has a length expression, `length_exp` of its type.)
     Extract(HeaderRef),

@@ -290,16 +290,15 @@ impl Store {
                     SavedParameters::Crc32 { polynomial, initial, final_xor, reflect_data, reflect_remainder }
                 }
                 Parameters::Toeplitz(key) => SavedParameters::Toeplitz(key),
-                _ => return None,
             };
-            Some(SavedHash { calculation: program.calculations[*id as usize].name.clone(), parameters })
+            SavedHash { calculation: program.calculations[*id as usize].name.clone(), parameters }
         };
         SavedStore {
             tables: program.tables.iter().enumerate().map(table).collect(),
             profiles: self.profiles.iter().enumerate().map(profile).collect(),
             meters: self.meters.iter().enumerate().map(meter).collect(),
             value_sets: self.value_sets.iter().enumerate().map(set).collect(),
-            hash_parameters: self.hash_parameters.iter().filter_map(hash).collect(),
+            hash_parameters: self.hash_parameters.iter().map(hash).collect(),
         }
     }
 

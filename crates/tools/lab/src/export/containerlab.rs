@@ -7,7 +7,7 @@
 use super::{ExportFile, Exported, host_commands, interface_commands, literal, notes, subnets};
 use crate::LabError;
 use crate::lab::{node_config, switch_port};
-use crate::topology::{Node, SwitchKind, Topology};
+use crate::topology::{LinkPlan, Node, SwitchKind, SwitchPlan, Topology};
 use std::fmt::Write as _;
 
 /// Where files are inside a container.
@@ -37,43 +37,7 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Exported,
         out.node(&host.name, &[], &commands);
     }
     for (i, switch) in topology.switches.iter().enumerate() {
-        let ends: Vec<_> = topology.ends_of(Node::Switch(i)).map(|(_, end)| end).collect();
-        let mut commands = Vec::new();
-        for (link, end) in topology.ends_of(Node::Switch(i)) {
-            commands.push(silence(&end.interface));
-            commands.extend(interface_commands(link, Some(end.mac), &end.interface, ""));
-        }
-        let mut binds = Vec::new();
-        match &switch.kind {
-            SwitchKind::Bridge => {
-                commands.push("ip link add br0 type bridge mcast_snooping 0".into());
-                commands
-                    .extend(ends.iter().map(|end| format!("ip link set dev {} master br0", end.interface)));
-                commands.push("ip link set dev br0 up".into());
-            }
-            SwitchKind::Barewire { program, entries, port, arguments } => {
-                // Its ending tells the switch what it is.
-                let ending = program.extension().and_then(|e| e.to_str()).unwrap_or("json");
-                binds.push(format!("{}:{FOLDER}/program.{ending}:ro", program.display()));
-                let mut run = format!("barewire switch run {FOLDER}/program.{ending}");
-                for end in &ends {
-                    let port = format!("{}@{}", end.port, switch_port(*port, &end.interface));
-                    let _ = write!(run, " -i {}", shell_quoted(&port));
-                }
-                for argument in arguments {
-                    let _ = write!(run, " {}", shell_quoted(argument));
-                }
-                commands.push(background(&run));
-                if let Some(entries) = entries {
-                    binds.push(format!("{}:{FOLDER}/entries.txt:ro", entries.display()));
-                    // The switch compiles its program first.
-                    let fill = format!("barewire switch cli --stop-at-failure {FOLDER}/entries.txt");
-                    let wait = "for i in $(seq 300); do barewire switch cli </dev/null >/dev/null 2>&1 && break; sleep 0.1; done";
-                    commands.push(format!("sh -c {}", shell_quoted(&format!("{wait}; {fill}"))));
-                }
-            }
-        }
-        out.node(&switch.name, &binds, &commands);
+        out.switch(topology, i, switch);
     }
     let mut links = String::new();
     for link in &topology.links {
@@ -95,22 +59,10 @@ pub fn export_containerlab(topology: &Topology, image: &str) -> Result<Exported,
                 why: "is the name of a host or switch, too; give the link another name",
             });
         }
-        let file = format!("{node}.json");
-        let mut config = node_config(link, None);
-        // A path of this machine is none of the container's.
         if link.trace.is_some() {
-            config.trace = Some("/tmp/trace".into());
             notes.push(format!("link {}: its trace is written inside {node}, as /tmp/trace", link.name));
         }
-        config.wait_ms = 10_000;
-        out.files.push(ExportFile { name: file.clone(), text: config.to_json() + "\n" });
-        let mut commands = Vec::new();
-        for name in ["a", "b"] {
-            commands.push(silence(name));
-            commands.extend(interface_commands(link, None, name, ""));
-        }
-        commands.push(background(&format!("barewire lab link-node <{FOLDER}/link.json")));
-        out.node(&node, &[format!("{file}:{FOLDER}/link.json:ro")], &commands);
+        out.link(link, &node);
         wire(&a, &format!("{node}:a"));
         wire(&format!("{node}:b"), &b);
     }
@@ -157,5 +109,65 @@ impl Out {
                 }
             }
         }
+    }
+
+    /// The node of a switch: a bridge, or `barewire switch run`.
+    fn switch(&mut self, topology: &Topology, i: usize, switch: &SwitchPlan) {
+        let ends: Vec<_> = topology.ends_of(Node::Switch(i)).map(|(_, end)| end).collect();
+        let mut commands = Vec::new();
+        for (link, end) in topology.ends_of(Node::Switch(i)) {
+            commands.push(silence(&end.interface));
+            commands.extend(interface_commands(link, Some(end.mac), &end.interface, ""));
+        }
+        let mut binds = Vec::new();
+        match &switch.kind {
+            SwitchKind::Bridge => {
+                commands.push("ip link add br0 type bridge mcast_snooping 0".into());
+                commands
+                    .extend(ends.iter().map(|end| format!("ip link set dev {} master br0", end.interface)));
+                commands.push("ip link set dev br0 up".into());
+            }
+            SwitchKind::Barewire { program, entries, port, arguments } => {
+                // Its ending tells the switch what it is.
+                let ending = program.extension().and_then(|e| e.to_str()).unwrap_or("json");
+                binds.push(format!("{}:{FOLDER}/program.{ending}:ro", program.display()));
+                let mut run = format!("barewire switch run {FOLDER}/program.{ending}");
+                for end in &ends {
+                    let port = format!("{}@{}", end.port, switch_port(*port, &end.interface));
+                    let _ = write!(run, " -i {}", shell_quoted(&port));
+                }
+                for argument in arguments {
+                    let _ = write!(run, " {}", shell_quoted(argument));
+                }
+                commands.push(background(&run));
+                if let Some(entries) = entries {
+                    binds.push(format!("{}:{FOLDER}/entries.txt:ro", entries.display()));
+                    // The switch compiles its program first.
+                    let fill = format!("barewire switch cli --stop-at-failure {FOLDER}/entries.txt");
+                    let wait = "for i in $(seq 300); do barewire switch cli </dev/null >/dev/null 2>&1 && break; sleep 0.1; done";
+                    commands.push(format!("sh -c {}", shell_quoted(&format!("{wait}; {fill}"))));
+                }
+            }
+        }
+        self.node(&switch.name, &binds, &commands);
+    }
+
+    /// The node `node` of an impaired link: frames come in at one of its interfaces and leave by the other.
+    fn link(&mut self, link: &LinkPlan, node: &str) {
+        let file = format!("{node}.json");
+        let mut config = node_config(link, None);
+        // A path of this machine is none of the container's.
+        if link.trace.is_some() {
+            config.trace = Some("/tmp/trace".into());
+        }
+        config.wait_ms = 10_000;
+        self.files.push(ExportFile { name: file.clone(), text: config.to_json() + "\n" });
+        let mut commands = Vec::new();
+        for name in ["a", "b"] {
+            commands.push(silence(name));
+            commands.extend(interface_commands(link, None, name, ""));
+        }
+        commands.push(background(&format!("barewire lab link-node <{FOLDER}/link.json")));
+        self.node(node, &[format!("{file}:{FOLDER}/link.json:ro")], &commands);
     }
 }

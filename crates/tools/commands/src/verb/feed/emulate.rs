@@ -8,11 +8,14 @@ use crate::verb::measured::millis;
 use anyhow::Context as _;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{IdleStrategy, now};
-use barewire_feed_emulator::{CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, connections};
+use barewire_feed_emulator::{
+    CaptureWriter, Emulator, EmulatorConfig, LineFaults, Sender, Truth, connections,
+};
+use barewire_feed_handler::Connection;
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments.
 #[derive(clap::Args)]
@@ -111,48 +114,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     config.check().map_err(|error| Failure::new(Code::Usage, error.to_string()))?;
     let lines = connections(args.channel, args.udp_port);
     let emulator = match &args.pcap {
-        Some(path) => {
-            let mut emulator = Emulator::new(config, Instant::ZERO)?;
-            let mut capture = CaptureWriter::create(path, &lines, &emulator)?;
-            let mut written = Ok(());
-            emulator.next_packets(emulator.active_until() + args.after, &mut |packet| {
-                if written.is_ok() {
-                    written = capture.write(packet);
-                }
-            });
-            written?;
-            capture.finish()?;
-            emulator
-        }
-        None => {
-            signals::catch()?;
-            let sender = Sender::open(&lines, Some(&args.interface))?;
-            let mut emulator = Emulator::new(config, now())?;
-            console.note(&format!(
-                "feed channel {} on {}: {}; seed {}",
-                args.channel,
-                args.interface,
-                lines
-                    .iter()
-                    .map(|line| format!("{}{} {}", line.feed.letters(), line.side, line.to))
-                    .collect::<Vec<_>>()
-                    .join(", "),
-                args.seed
-            ));
-            let end = emulator.active_until() + args.after;
-            // In pieces: between them a Ctrl-C is seen.
-            while now() < end && !barewire_bench::interrupted() {
-                let until = end.min(now() + Duration::from_millis(100));
-                sender.run(&mut emulator, until, IdleStrategy::default(), None)?;
-            }
-            if barewire_bench::interrupted() && now() < emulator.active_until() {
-                console.note("the market was stopped before its end: the truth is that of now");
-            }
-            if sender.refused.get() > 0 {
-                console.note(&format!("{} packets found the kernel's buffers full", sender.refused.get()));
-            }
-            emulator
-        }
+        Some(path) => write_capture(path, config, &lines, args.after)?,
+        None => send_live(args, config, &lines, console)?,
     };
     let truth = emulator.truth();
     if let Some(path) = &args.truth {
@@ -160,6 +123,67 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         let mut out = BufWriter::new(File::create(path).with_context(writing)?);
         truth.write(&mut out).and_then(|()| out.flush()).with_context(writing)?;
     }
+    summary(args, &emulator, &truth)?;
+    Ok(Code::Done)
+}
+
+/// Sends nothing: all packets go to a capture at once.
+fn write_capture(
+    path: &Path,
+    config: EmulatorConfig,
+    lines: &[Connection],
+    after: Duration,
+) -> anyhow::Result<Emulator> {
+    let mut emulator = Emulator::new(config, Instant::ZERO)?;
+    let mut capture = CaptureWriter::create(path, lines, &emulator)?;
+    let mut written = Ok(());
+    emulator.next_packets(emulator.active_until() + after, &mut |packet| {
+        if written.is_ok() {
+            written = capture.write(packet);
+        }
+    });
+    written?;
+    capture.finish()?;
+    Ok(emulator)
+}
+
+/// Sends by the clock, until the market ends or Ctrl-C.
+fn send_live(
+    args: &Args,
+    config: EmulatorConfig,
+    lines: &[Connection],
+    console: &Console,
+) -> anyhow::Result<Emulator> {
+    signals::catch()?;
+    let sender = Sender::open(lines, Some(&args.interface))?;
+    let mut emulator = Emulator::new(config, now())?;
+    console.note(&format!(
+        "feed channel {} on {}: {}; seed {}",
+        args.channel,
+        args.interface,
+        lines
+            .iter()
+            .map(|line| format!("{}{} {}", line.feed.letters(), line.side, line.to))
+            .collect::<Vec<_>>()
+            .join(", "),
+        args.seed
+    ));
+    let end = emulator.active_until() + args.after;
+    // In pieces: between them a Ctrl-C is seen.
+    while now() < end && !barewire_bench::interrupted() {
+        let until = end.min(now() + Duration::from_millis(100));
+        sender.run(&mut emulator, until, IdleStrategy::default(), None)?;
+    }
+    if barewire_bench::interrupted() && now() < emulator.active_until() {
+        console.note("the market was stopped before its end: the truth is that of now");
+    }
+    if sender.refused.get() > 0 {
+        console.note(&format!("{} packets found the kernel's buffers full", sender.refused.get()));
+    }
+    Ok(emulator)
+}
+
+fn summary(args: &Args, emulator: &Emulator, truth: &Truth) -> anyhow::Result<()> {
     let [a, b] = emulator.line_counts();
     let counts = emulator.counts();
     let header = &truth.header;
@@ -188,5 +212,5 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
             b.lost
         ))?;
     }
-    Ok(Code::Done)
+    Ok(())
 }

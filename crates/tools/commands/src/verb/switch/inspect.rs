@@ -9,7 +9,7 @@ use barewire_p4::phv::Layout;
 use barewire_p4_source::Read;
 use barewire_p4_source::diag::to_json;
 use barewire_p4_source::{Diagnostic, types};
-use barewire_switch::prepared::EngineKind;
+use barewire_switch::prepared::{EngineKind, Prepared};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -139,49 +139,56 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
     }
     let prepared = prepare(&program, EngineKind::Native)?;
     let load_ms = barewire_engine::now().since(start).as_secs_f64() * 1e3;
-    let layout = Layout::of(&program);
-    let report = prepared.report();
     if args.json {
-        let functions: Vec<Value> = report
-            .iter()
-            .flat_map(|r| &r.functions)
-            .map(|f| {
-                json!({
-                    "name": f.name,
-                    "ir_instructions": f.instructions,
-                    "code_bytes": f.bytes,
-                    "interpreted": f.delegated,
-                })
-            })
-            .collect();
-        let document = json!({
-            "schema": 1,
-            "program": program.name,
-            "architecture": architecture(&program),
-            "parsers": program.parsers.iter().map(|p| json!({"name": p.name, "states": p.states.len()}))
-                .collect::<Vec<_>>(),
-            "tables": program.tables.iter().map(|t| table_json(&program, t)).collect::<Vec<_>>(),
-            "actions": program.actions.iter().map(|a| json!({
-                "name": a.name,
-                "parameters": a.params.iter().map(|p| json!({"name": p.name, "bits": p.width})).collect::<Vec<_>>(),
-                "statements": a.body.len(),
-            })).collect::<Vec<_>>(),
-            "externs": {
-                "counters": program.counters.len(),
-                "meters": program.meters.len(),
-                "registers": program.registers.len(),
-                "value_sets": program.value_sets.len(),
-                "learn_lists": program.learn_lists.len(),
-            },
-            "packet_vector_bytes": layout.words * 8,
-            "functions": functions,
-            "code_bytes": report.as_ref().map(|r| r.bytes()),
-            "load_ms": load_ms,
-        });
-        print(&document.to_string())?;
-        return Ok(Code::Done);
+        print(&info_json(&program, &prepared, load_ms).to_string())?;
+    } else {
+        print(&info_text(&args.program, &program, &prepared, load_ms))?;
     }
-    let mut text = format!("{}: {}\n", args.program.display(), architecture(&program));
+    Ok(Code::Done)
+}
+
+fn info_json(program: &Program, prepared: &Prepared, load_ms: f64) -> Value {
+    let report = prepared.report();
+    let functions: Vec<Value> = report
+        .iter()
+        .flat_map(|r| &r.functions)
+        .map(|f| {
+            json!({
+                "name": f.name,
+                "ir_instructions": f.instructions,
+                "code_bytes": f.bytes,
+                "interpreted": f.delegated,
+            })
+        })
+        .collect();
+    json!({
+        "schema": 1,
+        "program": program.name,
+        "architecture": architecture(program),
+        "parsers": program.parsers.iter().map(|p| json!({"name": p.name, "states": p.states.len()}))
+            .collect::<Vec<_>>(),
+        "tables": program.tables.iter().map(|t| table_json(program, t)).collect::<Vec<_>>(),
+        "actions": program.actions.iter().map(|a| json!({
+            "name": a.name,
+            "parameters": a.params.iter().map(|p| json!({"name": p.name, "bits": p.width})).collect::<Vec<_>>(),
+            "statements": a.body.len(),
+        })).collect::<Vec<_>>(),
+        "externs": {
+            "counters": program.counters.len(),
+            "meters": program.meters.len(),
+            "registers": program.registers.len(),
+            "value_sets": program.value_sets.len(),
+            "learn_lists": program.learn_lists.len(),
+        },
+        "packet_vector_bytes": Layout::of(program).words * 8,
+        "functions": functions,
+        "code_bytes": report.as_ref().map(|r| r.bytes()),
+        "load_ms": load_ms,
+    })
+}
+
+fn info_text(file: &Path, program: &Program, prepared: &Prepared, load_ms: f64) -> String {
+    let mut text = format!("{}: {}\n", file.display(), architecture(program));
     for parser in &program.parsers {
         let _ = writeln!(text, "parser {}: {} states", parser.name, parser.states.len());
     }
@@ -197,13 +204,13 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
             table.name,
             table_kind(table.kind),
             table.max_size,
-            entry_bytes(&program, table)
+            entry_bytes(program, table)
         );
         let _ =
             writeln!(text, "    key: {}", if key.is_empty() { "none".to_owned() } else { key.join(", ") });
         let actions: Vec<&str> =
             table.actions.iter().map(|a| program.actions[a.at()].name.as_str()).collect();
-        let _ = writeln!(text, "    actions: {}{}", actions.join(", "), through(&program, table));
+        let _ = writeln!(text, "    actions: {}{}", actions.join(", "), through(program, table));
     }
     for action in &program.actions {
         let params: Vec<String> =
@@ -220,8 +227,8 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
     for register in &program.registers {
         let _ = writeln!(text, "register {}: {} of {} bits", register.name, register.size, register.width);
     }
-    let _ = writeln!(text, "packet header vector: {} bytes", layout.words * 8);
-    if let Some(report) = report {
+    let _ = writeln!(text, "packet header vector: {} bytes", Layout::of(program).words * 8);
+    if let Some(report) = prepared.report() {
         let _ = writeln!(text, "{report}");
         let _ = writeln!(text, "read, checked and compiled in {load_ms:.1} ms");
         let _ = writeln!(
@@ -230,8 +237,7 @@ pub fn info(args: &InfoArgs) -> anyhow::Result<Code> {
              not what one packet runs; `barewire bench switch --count` counts those)"
         );
     }
-    print(&text)?;
-    Ok(Code::Done)
+    text
 }
 
 fn architecture(program: &Program) -> &'static str {
