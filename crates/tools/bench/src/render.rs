@@ -23,7 +23,13 @@ pub(crate) struct Known<'a, R> {
 impl<'a, R: Serialize> Known<'a, R> {
     pub(crate) fn all(rows: &'a [R]) -> Vec<Known<'a, R>> {
         let fields = |row: &R| match serde_json::to_value(row) {
-            Ok(Json::Object(fields)) => fields,
+            Ok(Json::Object(mut fields)) => {
+                // What was recorded elsewhere had frames of about that size.
+                if fields.get("recorded").is_some_and(Json::is_string) {
+                    fields.remove("size");
+                }
+                fields
+            }
             _ => Map::new(),
         };
         rows.iter().map(|row| Known { row, fields: fields(row) }).collect()
@@ -155,8 +161,19 @@ fn figure(unit: Unit, value: f64) -> String {
         Unit::PerSecond => rate(value),
         // Parts of a ns tell one decoder, or one packet, from another.
         Unit::Ns if value < 1_000.0 => format!("{value:.1}"),
-        Unit::Ns | Unit::Bytes | Unit::Count | Unit::MbitPerSecond => format!("{value:.0}"),
+        Unit::Us if value < 100.0 => format!("{value:.2}"),
+        Unit::Ns | Unit::Us | Unit::Bytes | Unit::Count | Unit::MbitPerSecond => format!("{value:.0}"),
         Unit::GbitPerSecond | Unit::None => format!("{value:.2}"),
+    }
+}
+
+/// A figure as tables show those of a measure: whole ns are a time, of whatever length, and what is less than another has a sign.
+fn number(measure: &Measure, value: f64) -> String {
+    match measure.unit {
+        Unit::Ns if measure.step >= 1.0 => {
+            format!("{}{}", if value < 0.0 { "-" } else { "" }, latency(value.abs() as u64))
+        }
+        unit => figure(unit, value),
     }
 }
 
@@ -179,6 +196,7 @@ pub(crate) fn contended(by: &[String]) -> String {
 pub fn notes(row: &Row) -> Vec<String> {
     let mut notes: Vec<String> = row.void.iter().map(|why| format!("VOID: {why}")).collect();
     notes.extend(row.missing.clone());
+    notes.extend(row.recorded.clone());
     if row.contended {
         notes.push(contended(&row.contention));
     }
@@ -191,7 +209,8 @@ pub fn notes(row: &Row) -> Vec<String> {
     }
     notes.extend(row.notes.iter().cloned());
     notes.extend(row.no_baseline.clone());
-    notes.extend(row.broken_off.clone());
+    // A row without any run is void for the same reason.
+    notes.extend(row.broken_off.clone().filter(|_| row.void != row.broken_off));
     notes
 }
 
@@ -245,15 +264,13 @@ fn cells_of(row: &Row, at: usize) -> Vec<Shown> {
         }
         _ if measure.head.is_empty() => Vec::new(),
         (_, value) => {
-            let number = |value: &Value| value.number(measure);
-            let text = match (value, number(value)) {
-                (Value::Word(word), _) => shown(word),
-                (_, number) => or_dash(number, |n| figure(measure.unit, n)),
+            let text = match value {
+                Value::Word(word) => shown(word),
+                value => or_dash(value.number(measure), |n| number(measure, n)),
             };
+            let of_runs = || row.runs.iter().filter_map(|run| run.values[at].number(measure));
             let spread = match measure.kind {
-                Kind::Median => spread(row.runs.iter().filter_map(|run| number(&run.values[at])), |n| {
-                    figure(measure.unit, n)
-                }),
+                Kind::Median => spread(of_runs(), |n| number(measure, n)),
                 // Counts are sums: those of the runs are not what theirs is between.
                 _ => String::new(),
             };
@@ -273,15 +290,17 @@ fn cpu(row: &Row) -> [Shown; 2] {
     [("cpu/op", or_dash(row.number(PER_OP), |ns| latency(ns as u64)), of_runs), cores]
 }
 
-/// The tables of rows, one for each bench: who, what, and every measure with a head; under each row between which values its runs were, and
-/// in the end how rows of ours stand beside others of the same work.
+/// The tables of rows, one for each bench, or for each list of measures in it: who, what, and every measure with a head; under each row
+/// between which values its runs were, and in the end how rows of ours stand beside others of the same work.
 pub fn table(rows: &[Row]) -> String {
     let mut out = String::new();
     for (_, rows) in by_bench(rows, |row| row.subject.bench) {
-        if !out.is_empty() {
-            out.push('\n');
+        for rows in rows.chunk_by(|a, b| a.measures == b.measures) {
+            if !out.is_empty() {
+                out.push('\n');
+            }
+            out += &table_of(rows);
         }
-        out += &table_of(&rows);
     }
     out + &ratios(rows)
 }
@@ -328,7 +347,7 @@ fn table_of(rows: &[&Row]) -> String {
                 let measure = &measures[*at];
                 maybe(measure.head, row.values[*at].number(measure), |n| match measure.kind {
                     Kind::Spans(_) => time(measure, n),
-                    _ => figure(measure.unit, n),
+                    _ => number(measure, n),
                 })
             });
             std::iter::once(whose).chain(each).collect()
@@ -343,6 +362,9 @@ fn object_of(measures: &[Measure], at: usize) -> &'static str {
     measures[at].object().map_or("", |(object, _)| object)
 }
 
+/// Whose rows stand beside none of ours: ours, and hosts with nothing between them.
+const BESIDE_NONE: [&str; 2] = ["barewire", "direct"];
+
 /// How each row of ours stands beside others of the same work, measure by measure, each in a sentence with its interval, or with what is
 /// missing for one. The same work: one bench, the same parameters, and what the page takes for it.
 pub fn ratios(rows: &[Row]) -> String {
@@ -350,17 +372,24 @@ pub fn ratios(rows: &[Row]) -> String {
     for ours in rows.iter().filter(|known| known.row.subject.system == "barewire") {
         let same = |other: &&Known<'_, Row>| {
             let (a, b) = (&ours.row.subject, &other.row.subject);
-            let is_other = b.system != "barewire" && a.bench == b.bench;
-            is_other && ours.row.same_params(other.row) && ours.same_work(other)
+            let is_other = !BESIDE_NONE.contains(&b.system.as_str()) && a.bench == b.bench;
+            let same_params = other.row.recorded.is_some() || ours.row.same_params(other.row);
+            is_other && same_params && ours.same_work(other)
         };
         for other in rows.iter().filter(same) {
             let subject = &other.row.subject;
             let over = subject.over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
+            let recorded = if other.row.recorded.is_some() { "recorded " } else { "" };
+            let name = format!("{recorded}{}{over}{}", subject.system, ours.handicap(other));
             // Of two measures of which one is the other's inverse the first is enough.
-            let told = ours.row.measures.iter().find_map(|m| Some((m, ours.row.standing(other.row, m)?)));
-            if let Some((measure, standing)) = told {
-                let words = standing.words(&format!("{}{over}{}", subject.system, ours.handicap(other)));
-                let _ = writeln!(out, "{} is {words} by {}", ours.row.subject.title(), measure.words);
+            let mut is_first = true;
+            for measure in &ours.row.measures {
+                let standing = ours.row.standing(other.row, measure).filter(|_| is_first || measure.is_apart);
+                if let Some(standing) = standing {
+                    let (title, words) = (ours.row.subject.title(), standing.words(&name));
+                    let _ = writeln!(out, "{title} is {words} by {}", measure.words);
+                    is_first = false;
+                }
             }
         }
     }

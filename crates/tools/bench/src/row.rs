@@ -26,6 +26,7 @@ mod json;
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Unit {
     Ns,
+    Us,
     PerSecond,
     GbitPerSecond,
     MbitPerSecond,
@@ -39,6 +40,7 @@ impl Unit {
     pub fn word(self) -> &'static str {
         match self {
             Unit::Ns => "ns",
+            Unit::Us => "us",
             Unit::PerSecond => "/s",
             Unit::GbitPerSecond => "Gbit/s",
             Unit::MbitPerSecond => "Mbit/s",
@@ -56,7 +58,7 @@ pub struct Param {
     pub key: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// Text, a number, or yes or no.
+    /// Text, a number, or yes or no; null of who has none of it.
     pub value: Json,
     /// Its usual value, which goes without saying: titles leave it out, and tables in which all rows have theirs.
     pub is_usual: bool,
@@ -94,6 +96,7 @@ impl Param {
 pub(crate) fn shown(json: &Json) -> String {
     match json.get("name").unwrap_or(json) {
         Json::String(text) => text.clone(),
+        Json::Bool(on) => if *on { "on" } else { "off" }.to_owned(),
         other => other.to_string(),
     }
 }
@@ -143,58 +146,68 @@ pub struct Measure {
     pub step: f64,
     /// Tables show its times in us with three decimals, as published ones do.
     pub in_us: bool,
+    /// It has a sentence of its own in comparisons, whatever those before it say: none of them is its inverse.
+    pub is_apart: bool,
+    /// The measure that says at which load it was taken: two rows are compared by it at the same one.
+    pub at_load: Option<&'static str>,
 }
+
+/// What the constructors below begin with.
+const PLAIN: Measure = Measure {
+    key: "",
+    head: "",
+    words: "",
+    unit: Unit::None,
+    better: None,
+    kind: Kind::Word,
+    step: 1.0,
+    in_us: false,
+    is_apart: false,
+    at_load: None,
+};
 
 impl Measure {
     /// A rate: more is better.
     pub const fn rate(key: &'static str, head: &'static str, words: &'static str) -> Measure {
         let (unit, better) = (Unit::PerSecond, Some(Better::Higher));
-        Measure { key, head, words, unit, better, kind: Kind::Median, step: 1.0, in_us: false }
+        Measure { key, head, words, unit, better, kind: Kind::Median, ..PLAIN }
     }
 
     /// Time that one of something takes, in ns: less is better.
     pub const fn cost(key: &'static str, head: &'static str, words: &'static str) -> Measure {
         let (unit, better) = (Unit::Ns, Some(Better::Lower));
-        Measure { key, head, words, unit, better, kind: Kind::Median, step: 0.1, in_us: false }
+        Measure { key, head, words, unit, better, kind: Kind::Median, step: 0.1, ..PLAIN }
     }
 
     /// Spans in ns, as these statistics.
     pub const fn spans(key: &'static str, words: &'static str, stats: &'static [NamedStat]) -> Measure {
         let (unit, better) = (Unit::Ns, Some(Better::Lower));
-        Measure { key, head: "", words, unit, better, kind: Kind::Spans(stats), step: 1.0, in_us: false }
+        Measure { key, words, unit, better, kind: Kind::Spans(stats), ..PLAIN }
     }
 
     /// A count over all runs that explains others.
     pub const fn count(key: &'static str, head: &'static str) -> Measure {
-        Measure {
-            key,
-            head,
-            words: key,
-            unit: Unit::Count,
-            better: None,
-            kind: Kind::Sum,
-            step: 1.0,
-            in_us: false,
-        }
+        Measure { key, head, words: key, unit: Unit::Count, kind: Kind::Sum, ..PLAIN }
     }
 
     /// A word that explains others.
     pub const fn word(key: &'static str, head: &'static str) -> Measure {
-        Measure {
-            key,
-            head,
-            words: key,
-            unit: Unit::None,
-            better: None,
-            kind: Kind::Word,
-            step: 1.0,
-            in_us: false,
-        }
+        Measure { key, head, words: key, ..PLAIN }
     }
 
     /// The same, shown in us.
     pub const fn shown_in_us(self) -> Measure {
         Measure { in_us: true, ..self }
+    }
+
+    /// The same with a sentence of its own.
+    pub const fn apart(self) -> Measure {
+        Measure { is_apart: true, ..self }
+    }
+
+    /// The same, taken at the load that the measure `key` says.
+    pub const fn at_load(self, key: &'static str) -> Measure {
+        Measure { at_load: Some(key), ..self }
     }
 
     /// The same with a head.
@@ -207,11 +220,6 @@ impl Measure {
         self.key.split_once('.')
     }
 
-    /// What its histograms are called: its key without unit and object.
-    fn name(&self) -> &'static str {
-        self.object().map_or(self.key, |(_, key)| key).trim_end_matches("_ns")
-    }
-
     /// The same in another unit, rounded to `step`.
     pub const fn in_unit(self, unit: Unit, step: f64) -> Measure {
         Measure { unit, step, ..self }
@@ -222,9 +230,9 @@ impl Measure {
         Measure { better: None, kind: Kind::Median, ..self }
     }
 
-    /// Without parts by what it is: a count, or ns that are rounded to whole ones.
+    /// Without parts by what it is: a count, or a time that is rounded to a whole one.
     fn is_whole(&self) -> bool {
-        self.unit == Unit::Count || self.unit == Unit::Ns && self.step >= 1.0
+        self.unit == Unit::Count || [Unit::Ns, Unit::Us].contains(&self.unit) && self.step >= 1.0
     }
 
     fn rounded(&self, value: f64) -> f64 {
@@ -236,6 +244,11 @@ impl Measure {
             (value * inverse).round() / inverse
         }
     }
+}
+
+/// What the histograms of a measure are called: its key without unit and object.
+fn name_of(key: &'static str) -> &'static str {
+    key.split_once('.').map_or(key, |(_, key)| key).trim_end_matches("_ns")
 }
 
 /// What every row has besides its own measures: nobody has to ask for it.
@@ -328,11 +341,11 @@ impl Subject {
         if let Some(over) = &self.over {
             text += &format!(" over {over}");
         }
-        for param in self.params.iter().filter(|param| !param.is_usual) {
+        for param in self.params.iter().filter(|param| !param.is_usual && !param.value.is_null()) {
             text += &match (&param.value, param.unit) {
                 (Json::String(word), _) => format!(", {word}"),
                 (value, Unit::Bytes) => format!(", {value} B"),
-                (value, _) => format!(", {} {value}", param.key.replace('_', " ")),
+                (value, _) => format!(", {} {}", param.key.replace('_', " "), shown(value)),
             };
         }
         text
@@ -411,6 +424,11 @@ impl Measured {
         self
     }
 
+    /// What it has for the measure `key`.
+    pub(crate) fn of(&self, key: &str) -> Option<f64> {
+        self.numbers.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
     /// With what the watch saw of others on our cores.
     #[must_use]
     pub fn watched(mut self, report: &ContentionReport) -> Measured {
@@ -427,10 +445,7 @@ impl Measured {
                 let found = self.words.iter().find(|(key, _)| *key == measure.key);
                 found.map_or(Value::None, |(_, word)| Value::Word(word.clone()))
             }
-            _ => {
-                let found = self.numbers.iter().find(|(key, _)| *key == measure.key);
-                found.map_or(Value::None, |(_, value)| Value::Number(measure.rounded(*value)))
-            }
+            _ => self.of(measure.key).map_or(Value::None, |value| Value::Number(measure.rounded(value))),
         }
     }
 
@@ -471,6 +486,8 @@ pub struct Row {
     pub notes: Vec<String>,
     /// Why it could not be measured at all, if so.
     pub missing: Option<String>,
+    /// The figures were not measured in this run of the command, but come from here.
+    pub recorded: Option<String>,
     /// Why the row must not be used, if so.
     pub void: Option<String>,
     /// Of a baseline: why nothing may be compared with it, though its figures are what was seen.
@@ -500,6 +517,10 @@ impl Row {
                 when: run.when,
             })
             .collect();
+        // Those of no measure, too: they are for curves.
+        for (key, histogram) in runs.iter().flat_map(|run| &run.spans) {
+            histograms.push(name_of(key), histogram);
+        }
         let mut values = Vec::with_capacity(measures.len());
         for (at, measure) in measures.iter().enumerate() {
             let numbers = || each.iter().filter_map(|run| run.values[at].number(measure));
@@ -511,7 +532,6 @@ impl Row {
                     let mut pooled = Histogram::new();
                     for histogram in runs.iter().filter_map(|run| run.histogram(measure.key)) {
                         pooled.merge(histogram);
-                        histograms.push(measure.name(), histogram);
                     }
                     over_runs(stats, &pooled, at, &each, &mut together)
                 }
@@ -536,6 +556,7 @@ impl Row {
             contention: once_each(runs.iter().flat_map(|run| &run.contention)),
             notes,
             missing: None,
+            recorded: None,
             void: each.iter().find_map(|run| run.void.clone()),
             no_baseline: None,
             other_end,
@@ -589,14 +610,16 @@ impl Row {
         }
     }
 
-    /// Sets the figure of the measure `key` of each run, and with it the row's, their median: what only another row's runs can say.
-    pub fn set_runs(&mut self, key: &str, of_runs: &[f64]) {
+    /// Sets the figure of the measure `key` of each run that has one, and with it the row's, their median: what only another row's runs can
+    /// say, or only all of its own.
+    pub fn set_runs(&mut self, key: &str, of_runs: impl IntoIterator<Item: Into<Option<f64>>>) {
         let Some(at) = self.at(key) else { return };
         let measure = &self.measures[at];
-        for (run, value) in self.runs.iter_mut().zip(of_runs) {
-            run.values[at] = Value::Number(measure.rounded(*value));
+        let of_runs: Vec<Option<f64>> = of_runs.into_iter().map(Into::into).collect();
+        for (run, value) in self.runs.iter_mut().zip(&of_runs) {
+            run.values[at] = value.map_or(Value::None, |value| Value::Number(measure.rounded(value)));
         }
-        if let Some(value) = median(of_runs.iter().copied()) {
+        if let Some(value) = median(of_runs.into_iter().flatten()) {
             self.set(key, value);
         }
     }
@@ -627,22 +650,38 @@ impl Row {
 
     /// The figure of the measure `key` of each run that is not void.
     pub fn of_runs(&self, key: &str) -> Vec<f64> {
-        let Some(at) = self.at(key) else { return Vec::new() };
-        let usable = self.runs.iter().filter(|run| run.void.is_none());
-        usable.filter_map(|run| run.values[at].number(&self.measures[at])).collect()
+        self.each_run(key).into_iter().flatten().collect()
     }
 
-    /// Whether it was asked to do the same: what goes without saying of both is no difference.
+    /// The same, with the place of those runs that have none, or are void.
+    pub fn each_run(&self, key: &str) -> Vec<Option<f64>> {
+        let Some(at) = self.at(key) else { return Vec::new() };
+        let of = |run: &Run| run.values[at].number(&self.measures[at]).filter(|_| run.void.is_none());
+        self.runs.iter().map(of).collect()
+    }
+
+    /// What each run told for the measure `key`, void ones included.
+    pub(crate) fn words_of_runs(&self, key: &str) -> impl Iterator<Item = Option<&Json>> {
+        let at = self.at(key);
+        self.runs.iter().map(move |run| match &run.values[at?] {
+            Value::Word(word) => Some(word),
+            _ => None,
+        })
+    }
+
+    /// Whether it was asked to do the same: what goes without saying of both is no difference, nor what one of them has none of.
     pub(crate) fn same_params(&self, other: &Row) -> bool {
         let (ours, theirs) = (&self.subject.params, &other.subject.params);
-        let same =
-            |(a, b): (&Param, &Param)| a.key == b.key && (a.value == b.value || a.is_usual && b.is_usual);
+        let alike = |a: &Param, b: &Param| {
+            a.value == b.value || a.value.is_null() || b.value.is_null() || a.is_usual && b.is_usual
+        };
+        let same = |(a, b): (&Param, &Param)| a.key == b.key && alike(a, b);
         ours.len() == theirs.len() && ours.iter().zip(theirs).all(same)
     }
 
     /// The parameter `key` as tables show it.
     pub fn param(&self, key: &str) -> Option<String> {
-        self.subject.params.iter().find(|param| param.key == key).map(Param::shown)
+        self.subject.params.iter().find(|param| param.key == key && !param.value.is_null()).map(Param::shown)
     }
 
     /// Whether its figures may be compared with others.
@@ -653,7 +692,8 @@ impl Row {
     /// How it stands beside `other` by one measure: `None` when one of them must not be used or has no runs, and of measures that have no
     /// better.
     pub fn standing(&self, other: &Row, measure: &Measure) -> Option<Standing> {
-        let better = measure.better.filter(|_| self.is_usable() && other.is_usable())?;
+        let same_load = measure.at_load.is_none_or(|load| self.number(load) == other.number(load));
+        let better = measure.better.filter(|_| same_load && self.is_usable() && other.is_usable())?;
         standing(&self.of_runs(measure.key), &other.of_runs(measure.key), better, &Method::default())
     }
 }

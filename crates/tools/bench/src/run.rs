@@ -61,6 +61,11 @@ pub trait Workload {
     /// Takes away what [`set_up`](Workload::set_up) made, whatever came of the run.
     fn take_down(&mut self) {}
 
+    /// Whether its rows are there without any run, void, when the first one failed: whoever asked for them sees that it was tried.
+    fn shows_that_it_was_tried(&self) -> bool {
+        false
+    }
+
     /// What is to be said of a row once its runs are together: notes, and whether it is void.
     fn judge(&self, row: &mut Row) {
         let _ = row;
@@ -105,11 +110,18 @@ pub fn interleave(
 
 fn rows_of(workloads: &[Box<dyn Workload + '_>], made: &[Made<Vec<Measured>>]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (workload, made) in workloads.iter().zip(made).filter(|(_, made)| !made.runs.is_empty()) {
+    for (workload, made) in workloads.iter().zip(made) {
+        let was_tried = made.broken_off.is_some() && workload.shows_that_it_was_tried();
+        if made.runs.is_empty() && !was_tried {
+            continue;
+        }
         for (at, subject) in workload.subjects().into_iter().enumerate() {
             let runs: Vec<Measured> = made.each().filter_map(|run| run.get(at).cloned()).collect();
             let mut row = Row::of(subject, workload.measures(), &runs);
             row.broken_off.clone_from(&made.broken_off);
+            if runs.is_empty() {
+                row.void.clone_from(&made.broken_off);
+            }
             workload.judge(&mut row);
             rows.push(row);
         }

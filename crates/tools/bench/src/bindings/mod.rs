@@ -374,8 +374,8 @@ pub fn compare(rows: &mut [Row]) {
         let to_rust = beside(&system, Some(Language::Rust.word()));
         let to_tcp =
             if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
-        row.set_runs("p50_to_rust", &to_rust);
-        row.set_runs("p50_to_tcp", &to_tcp);
+        row.set_runs("p50_to_rust", to_rust);
+        row.set_runs("p50_to_tcp", to_tcp);
     }
 }
 

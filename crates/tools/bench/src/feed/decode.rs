@@ -229,7 +229,7 @@ pub fn measure(
         let [ours, theirs] = pair else { continue };
         let ratios = theirs.of_runs("ns_per_message").into_iter().zip(ours.of_runs("ns_per_message"));
         let ratios: Vec<f64> = ratios.map(|(theirs, ours)| theirs / ours).collect();
-        theirs.set_runs("ours_is_times_faster", &ratios);
+        theirs.set_runs("ours_is_times_faster", ratios);
     }
     match failures.pop() {
         Some(error) if rows.is_empty() => Err(error),

@@ -1,10 +1,9 @@
 //! The published throughput figure of bmv2 with what was measured here beside it, and what no run between two hosts can show.
 
 use crate::published::messages::published_command;
-use crate::render::{cell, rate};
+use crate::render::{cell, notes, rate, ratios};
 use crate::rounds::Spread;
-use crate::switch::SwitchRow;
-use crate::switch::render::{notes, ratios};
+use crate::row::Row;
 use barewire_report::figure::Unit;
 use barewire_report::published;
 use std::fmt::Write as _;
@@ -21,7 +20,7 @@ const CEILING_NOTE: &str = "\
 ";
 
 /// Renders the published row and `rows` side by side as Markdown. `machine` describes where `rows` were measured.
-pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
+pub fn switch_tables(rows: &[Row], machine: &str) -> String {
     let mut out = String::from("# P4 switch: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}\n");
     let Some(table) = published::table("bmv2") else { return out };
@@ -44,11 +43,15 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             cell(row.note),
         );
     }
-    let hosts: Vec<&SwitchRow> = rows.iter().filter(|r| r.offloads == Some(false)).collect();
+    let (hosts, engines): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| row.param("offloads").is_some());
+    // With the hosts' offloads on it is another experiment.
+    let hosts = hosts.into_iter().filter(|row| row.param("offloads").as_deref() == Some("off"));
+    let hosts: Vec<&Row> = hosts.collect();
+    let over = |row: &Row| cell(row.subject.over.as_deref().unwrap_or_default());
     for row in &hosts {
-        let runs: Vec<f64> = row.runs.iter().filter_map(|r| r.tcp_mbps).collect();
-        let mut name = row.system.clone();
-        if let Some(engine) = &row.engine {
+        let mut name = row.subject.system.clone();
+        if let Some(engine) = &row.subject.engine {
             let _ = write!(name, " *{engine}*");
         }
         let source = match row.recorded {
@@ -59,10 +62,10 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
             out,
             "| {} | {} | {} | {} | {} | {source} | {} |",
             cell(&name),
-            cell(&row.over),
-            row.tcp_mbps.map_or_else(|| "not run".to_owned(), |mbps| format!("{mbps:.0}")),
-            of_runs(&runs, |mbps| format!("{mbps:.0}")),
-            row.tcp_data_packets_per_s.map_or_else(|| "not counted".to_owned(), rate),
+            over(row),
+            row.number("tcp_mbps").map_or_else(|| "not run".to_owned(), |mbps| format!("{mbps:.0}")),
+            of_runs(&row.of_runs("tcp_mbps"), |mbps| format!("{mbps:.0}")),
+            row.number("tcp_data_packets_per_s").map_or_else(|| "not counted".to_owned(), rate),
             cell(&notes(row).join("; ")),
         );
     }
@@ -72,25 +75,25 @@ pub fn switch_tables(rows: &[SwitchRow], machine: &str) -> String {
     out.push_str("\n## The engine without wires\n\n");
     out.push_str("| Switch | Engine | From, to | Program | Size | Entries | packets/s | runs | ns/packet | CPU us/packet | Notes |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-    let mut engines = rows.iter().filter(|r| r.offloads.is_none()).peekable();
-    if engines.peek().is_none() {
+    if engines.is_empty() {
         out.push_str("| this machine | | | | | | not run | | | | |\n");
     }
     for row in engines {
-        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+        let figure = |key: &str| row.number(key).map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+        let param = |key: &str| row.param(key).unwrap_or_else(|| "-".to_owned());
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} B | {} | {} | {} | {} | {} | {} |",
-            cell(&row.system),
-            row.engine.as_deref().unwrap_or("-"),
-            cell(&row.over),
-            cell(row.program.as_deref().unwrap_or("-")),
-            row.size,
-            row.entries.map_or_else(|| "-".to_owned(), |n| n.to_string()),
-            row.rate_pps.map_or_else(|| "-".to_owned(), rate),
-            of_runs(&row.runs.iter().filter_map(|r| r.rate_pps).collect::<Vec<_>>(), rate),
-            figure(row.ns_per_packet),
-            figure(row.cpu_us_per_packet),
+            cell(&row.subject.system),
+            row.subject.engine.as_deref().unwrap_or("-"),
+            over(row),
+            cell(&param("program")),
+            param("size"),
+            param("entries"),
+            row.number("rate_pps").map_or_else(|| "-".to_owned(), rate),
+            of_runs(&row.of_runs("rate_pps"), rate),
+            figure("ns_per_packet"),
+            figure("cpu_us_per_packet"),
             cell(&notes(row).join("; ")),
         );
     }
@@ -114,8 +117,9 @@ fn of_runs(runs: &[f64], how: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::SwitchRun;
+    use crate::row::{Measured, Param, Subject, Unit};
     use crate::switch::live::recorded;
+    use crate::switch::row::{ENGINE, HOSTS, carried};
 
     /// The figure and the packets per second of the report, as it prints them.
     #[test]
@@ -133,22 +137,21 @@ mod tests {
 
     #[test]
     fn rows_stand_beside_it_with_their_marks() {
-        let mut ours = SwitchRow {
-            system: "barewire".into(),
-            over: "xdp".into(),
-            engine: Some("native".into()),
-            offloads: Some(false),
-            ..SwitchRow::default()
+        let subject = |over: &str, engine: Option<&str>, param| Subject {
+            bench: "switch",
+            system: "barewire".to_owned(),
+            over: Some(over.to_owned()),
+            engine: engine.map(str::to_owned),
+            params: vec![param],
+            ..Subject::default()
         };
-        let run = |mbps, packets| SwitchRun {
-            tcp_mbps: Some(mbps),
-            tcp_data_packets_per_s: Some(packets),
-            ..SwitchRun::default()
+        let run = |mbps: f64, packets: f64| {
+            Measured::default().number("tcp_mbps", mbps).number("tcp_data_packets_per_s", packets)
         };
-        ours.take_runs(vec![run(2400.0, 207e3), run(2300.0, 199e3), run(2500.0, 215e3)]);
-        let mut engine =
-            SwitchRow { system: "barewire".into(), over: "mem".into(), size: 64, ..SwitchRow::default() };
-        engine.take_runs(vec![SwitchRun { rate_pps: Some(12e6), ..SwitchRun::default() }]);
+        let runs = [run(2400.0, 207e3), run(2300.0, 199e3), run(2500.0, 215e3)];
+        let ours = Row::of(subject("xdp", Some("native"), Param::word("offloads", false)), HOSTS, &runs);
+        let size = Param::new("size", Unit::Bytes, 64);
+        let engine = Row::of(subject("mem", None, size), ENGINE, &[carried(12e6)]);
         let text = switch_tables(&[ours, recorded(), engine], "a machine");
         for line in [
             "| barewire *native* | xdp | 2400 | 2300..2500 of 3 | 207K | measured here, **not comparable**",

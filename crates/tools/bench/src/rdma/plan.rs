@@ -499,7 +499,7 @@ mod tests {
         let went_well = |mut row: Row| {
             (row.void, row.no_baseline) = (None, None);
             row.runs.iter_mut().for_each(|run| run.void = None);
-            row.set_runs("connections_per_s", &[1_000.0; 2]);
+            row.set_runs("connections_per_s", [1_000.0; 2]);
             row
         };
         let rows: Vec<Row> = rows.into_iter().map(went_well).collect();

@@ -38,6 +38,7 @@ impl Row {
             contention: told.contention,
             notes: told.notes,
             missing: told.missing,
+            recorded: told.recorded,
             void: told.void,
             no_baseline: told.no_baseline,
             other_end: told.waits.map(|waits| OtherEnd { waits, cpu_unknown: told.cpu_unknown }),
@@ -57,6 +58,7 @@ struct Told {
     contention: Vec<String>,
     notes: Vec<String>,
     missing: Option<String>,
+    recorded: Option<String>,
     void: Option<String>,
     no_baseline: Option<String>,
     waits: Option<String>,
@@ -203,6 +205,7 @@ impl Serialize for Row {
         let other = self.other_end.clone().unwrap_or_default();
         for (key, value) in [
             ("missing", &self.missing),
+            ("recorded", &self.recorded),
             ("broken_off", &self.broken_off),
             ("no_baseline", &self.no_baseline),
             ("waits", &self.other_end.as_ref().map(|_| other.waits)),

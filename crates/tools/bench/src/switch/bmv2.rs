@@ -3,11 +3,12 @@
 
 use super::figures::{RECORDED, RECORDED_FILES};
 use super::program::Source;
-use super::row::{SwitchRow, SwitchRun};
+use super::row::{ENGINE, carried};
 use super::setup::{Step, commands};
 use super::workload::{IN_PORT, Workload};
 use crate::error::{BenchError, go_on};
-use barewire_measure::{Contention, stamp};
+use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
+use barewire_measure::{Contention, ContentionReport, stamp};
 use barewire_netns::Namespace;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -44,6 +45,17 @@ pub struct Installed {
 pub struct Running {
     child: Child,
     log: PathBuf,
+}
+
+/// What a replay of captures showed.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// Packets per second that were written.
+    pub rate_pps: f64,
+    /// CPU time for each packet, in us.
+    pub cpu_us_per_packet: Option<f64>,
+    /// Others on our cores.
+    pub contention: ContentionReport,
 }
 
 fn failed(why: impl Into<String>) -> BenchError {
@@ -136,7 +148,7 @@ impl Installed {
         workload: &Workload,
         folder: &Path,
         packets: u64,
-    ) -> Result<SwitchRun, BenchError> {
+    ) -> Result<Replayed, BenchError> {
         let ns = Namespace::anonymous()?;
         ns.set_up("lo")?;
         let mut ports = vec![IN_PORT];
@@ -191,12 +203,10 @@ impl Installed {
         // What was there when the file was first seen to grow is not of the span.
         let share = (seen - at_first) as f64 / (seen - seen.min(empty)).max(1) as f64;
         running.stop();
-        Ok(SwitchRun {
-            rate_pps: Some(packets as f64 * share / span),
+        Ok(Replayed {
+            rate_pps: packets as f64 * share / span,
             cpu_us_per_packet: cpu.map(|ns| ns as f64 / 1e3 / packets as f64),
-            contended: report.contended,
-            contention: report.reasons,
-            ..SwitchRun::default()
+            contention: report,
         })
     }
 }
@@ -267,25 +277,29 @@ impl Drop for Running {
 }
 
 /// The row of figures that were recorded elsewhere for this program, if there are any.
-pub(super) fn recorded_files(program: &str, entries: u32) -> Option<SwitchRow> {
+pub(super) fn recorded_files(program: &str, entries: u32) -> Option<Row> {
     let &(.., rates, costs) =
         RECORDED_FILES.iter().filter(|r| r.0 == program && r.1 <= entries).max_by_key(|r| r.1)?;
-    let run = |rate: f64, cpu: f64| SwitchRun {
-        rate_pps: Some(rate),
-        cpu_us_per_packet: Some(cpu),
-        ..SwitchRun::default()
-    };
-    let mut row = SwitchRow {
-        system: "bmv2".to_owned(),
-        over: "pcap".to_owned(),
-        program: Some(program.to_owned()),
-        size: 60,
-        entries: Some(entries),
-        recorded: Some(RECORDED.to_owned()),
-        ..SwitchRow::default()
-    };
-    row.take_runs(vec![run(rates[0], costs[1]), run(rates[1], costs[0])]);
-    Some(row)
+    let run = |rate: f64, cpu: f64| carried(rate).number("cpu_us_per_packet", cpu);
+    let params = vec![
+        Param::word("program", program),
+        Param::new("size", Unit::Bytes, 60),
+        Param::word("entries", entries),
+    ];
+    let runs = [run(rates[0], costs[1]), run(rates[1], costs[0])];
+    Some(recorded("pcap", params, ENGINE, &runs))
+}
+
+/// A row of bmv2 whose runs were recorded elsewhere.
+pub(super) fn recorded(
+    over: &str,
+    params: Vec<Param>,
+    measures: &'static [Measure],
+    runs: &[Measured],
+) -> Row {
+    let (system, over) = ("bmv2".to_owned(), Some(over.to_owned()));
+    let subject = Subject { bench: "switch", system, over, params, ..Subject::default() };
+    Row { recorded: Some(RECORDED.to_owned()), ..Row::of(subject, measures, runs) }
 }
 
 #[cfg(test)]
@@ -294,7 +308,8 @@ mod tests {
 
     #[test]
     fn recorded_rows_say_so_and_follow_the_entries() {
-        let rate = |program: &str, entries| recorded_files(program, entries).and_then(|row| row.rate_pps);
+        let rate =
+            |program: &str, entries| recorded_files(program, entries).and_then(|row| row.number("rate_pps"));
         assert_eq!(rate("simple_router", 1000), Some(72e3));
         assert_eq!(rate("acl", 100), Some(67e3));
         assert_eq!(rate("acl", 10_000), Some(34.9e3));

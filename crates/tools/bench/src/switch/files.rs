@@ -3,11 +3,14 @@
 use super::bmv2;
 use super::mem::{self, Loaded};
 use super::program::Source;
-use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
+use super::row::{ENGINE, Told, carried, interleave, subject, tell_checked};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
-use crate::rounds::{Made, in_turns};
+use crate::row::{Measure, Measured, Row, Subject};
+use crate::run;
+use barewire_base::Duration;
 use barewire_engine::Agent;
 use barewire_measure::{Contention, stamp};
 use barewire_port::{PcapReader, PcapWriter, PortUri};
@@ -150,7 +153,7 @@ fn thread_cpu_ns() -> u64 {
 }
 
 /// One run of ours, in this thread: opening the files is not timed, closing them is.
-fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, BenchError> {
+fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<Measured, BenchError> {
     let started = stamp();
     let switch = mem::control(&loaded.prepared, started)?;
     let pool = mem::pool(loaded.workload.size)?;
@@ -187,21 +190,95 @@ fn run_ours(loaded: &Loaded, folder: &Path, packets: u64) -> Result<SwitchRun, B
     drop(agent);
     let (took, cpu) = (stamp().since(begin).as_secs_f64().max(1e-9), thread_cpu_ns() - cpu);
     let report = watch.finish();
-    let void = match check_outputs(folder, &loaded.workload, packets) {
+    let mut run = carried(packets as f64 / took)
+        .number("cpu_us_per_packet", cpu as f64 / 1e3 / packets as f64)
+        .number("checked", packets as f64)
+        .watched(&report);
+    run.void = match check_outputs(folder, &loaded.workload, packets) {
         Ok(Outputs { lost: 0, .. }) => None,
         Ok(Outputs { lost, .. }) => {
             Some(format!("{lost} of {packets} packets are missing; drops: {drops:?}"))
         }
         Err(why) => Some(format!("wrong: {why}; drops: {drops:?}")),
     };
-    Ok(SwitchRun {
-        rate_pps: Some(packets as f64 / took),
-        cpu_us_per_packet: Some(cpu as f64 / 1e3 / packets as f64),
-        contended: report.contended,
-        contention: report.reasons,
-        void,
-        ..SwitchRun::default()
-    })
+    Ok(run)
+}
+
+/// Who replays a file.
+enum Who<'a> {
+    Ours(EngineKind, &'a Loaded, &'a Path),
+    /// The real one, on the same packets, fewer of them; and what came out of it so far.
+    Bmv2(bmv2::Installed, Folder, Outputs),
+}
+
+/// One of them, in turns with others.
+struct Replay<'a> {
+    cell: &'a FilesCell,
+    workload: &'a Workload,
+    packets: u64,
+    command: &'a str,
+    who: Who<'a>,
+}
+
+impl run::Workload for Replay<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let (system, engine) = match &self.who {
+            Who::Ours(engine, ..) => ("barewire", Some(engine.to_string())),
+            Who::Bmv2(..) => ("bmv2", None),
+        };
+        vec![Subject { engine, ..subject(system, "pcap", &self.cell.source, self.workload, self.command) }]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        ENGINE
+    }
+
+    fn planned(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn shows_that_it_was_tried(&self) -> bool {
+        true
+    }
+
+    fn slice(&mut self, _: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
+        let (installed, folder, sum) = match &mut self.who {
+            Who::Ours(_, loaded, folder) => return Ok(vec![run_ours(loaded, folder, self.packets)?]),
+            Who::Bmv2(installed, folder, sum) => (installed, &folder.0, sum),
+        };
+        let seen = installed.run_files(&self.cell.source, self.workload, folder, self.packets)?;
+        let (checked, void) = match check_outputs(folder, self.workload, self.packets) {
+            Ok(Outputs { right, lost }) => {
+                (sum.right, sum.lost) = (sum.right + right, sum.lost + lost);
+                (right, None)
+            }
+            Err(why) => (0, Some(format!("wrong: {why}"))),
+        };
+        // What it loses all the same is no packet per second.
+        let share = if void.is_none() { checked as f64 / self.packets as f64 } else { 1.0 };
+        let mut run =
+            carried(seen.rate_pps * share).number("checked", checked as f64).watched(&seen.contention);
+        run = seen.cpu_us_per_packet.into_iter().fold(run, |run, us| run.number("cpu_us_per_packet", us));
+        run.void = void;
+        Ok(vec![run])
+    }
+
+    fn judge(&self, row: &mut Row) {
+        tell_checked(row);
+        row.notes.extend(self.workload.notes.iter().cloned());
+        row.notes.push(format!("{} packets a run", self.packets));
+        match &self.who {
+            Who::Ours(_, loaded, _) => row.set("load_us", loaded.load_us as f64),
+            Who::Bmv2(_, _, sum) => {
+                row.notes.push("its queues were made as long as the file".to_owned());
+                if sum.lost > 0 {
+                    let sent = self.packets * row.runs.len() as u64;
+                    let lost = format!("{} of {sent} packets were lost in it", sum.lost);
+                    row.notes.push(format!("{lost} and are not in its rate"));
+                }
+            }
+        }
+    }
 }
 
 /// Runs all engines, and bmv2, in turn, forth and back, `runs` times, in this thread: a row for each, and why systems failed. One that
@@ -214,104 +291,30 @@ pub fn measure(
     runs: u32,
     command: &str,
     told: Told<'_>,
-) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
+) -> Result<run::Outcome, BenchError> {
     let folder = Folder::create("switch-files").map_err(BenchError::io("making a folder"))?;
-    let (mut ours, mut rows) = (Vec::new(), Vec::new());
-    for &engine in &cell.engines {
-        let loaded = mem::load(&cell.source, engine, &cell.spec)?;
-        rows.push(SwitchRow {
-            engine: Some(engine.to_string()),
-            load_us: Some(loaded.load_us),
-            ..row_of("barewire", cell, &loaded.workload, cell.packets, command)
-        });
-        ours.push(loaded);
+    let load = |&engine: &EngineKind| Ok((engine, mem::load(&cell.source, engine, &cell.spec)?));
+    let ours = cell.engines.iter().map(load).collect::<Result<Vec<_>, BenchError>>()?;
+    let Some((_, Loaded { workload, .. })) = ours.first() else { return Ok((Vec::new(), Vec::new())) };
+    write_inputs(&folder.0, workload, cell.packets)?;
+    let replay = |who, packets| Replay { cell, workload, packets, command, who };
+    let mut all: Vec<Replay<'_>> = ours
+        .iter()
+        .map(|(engine, loaded)| replay(Who::Ours(*engine, loaded, &folder.0), cell.packets))
+        .collect();
+    let theirs = bmv2::Installed::find().filter(|_| cell.bmv2);
+    let is_recorded = cell.bmv2 && theirs.is_none();
+    if let Some(installed) = theirs {
+        let packets = cell.packets.min(BMV2_PACKETS_MAX);
+        let folder = Folder::create("bmv2-files").map_err(BenchError::io("making a folder"))?;
+        write_inputs(&folder.0, workload, packets)?;
+        all.push(replay(Who::Bmv2(installed, folder, Outputs { right: 0, lost: 0 }), packets));
     }
-    let Some(workload) = ours.first().map(|first| first.workload.clone()) else {
-        return Ok((Vec::new(), Vec::new()));
-    };
-    write_inputs(&folder.0, &workload, cell.packets)?;
-    let theirs = match (cell.bmv2, bmv2::Installed::find()) {
-        (true, Some(installed)) => {
-            let packets = cell.packets.min(BMV2_PACKETS_MAX);
-            let folder = Folder::create("bmv2-files").map_err(BenchError::io("making a folder"))?;
-            write_inputs(&folder.0, &workload, packets)?;
-            rows.push(SwitchRow {
-                notes: vec!["its queues were made as long as the file".to_owned()],
-                ..row_of("bmv2", cell, &workload, packets, command)
-            });
-            Some(Bmv2 { installed, folder, packets })
-        }
-        _ => None,
-    };
-    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
-    let mut outputs = Outputs { right: 0, lost: 0 };
-    let mut once = |at: usize, _: u32| match (ours.get(at), &theirs) {
-        (Some(loaded), _) => run_ours(loaded, &folder.0, cell.packets).map(Some),
-        (None, Some(theirs)) => theirs.run(&cell.source, &workload, &mut outputs).map(Some),
-        (None, None) => Ok(None),
-    };
-    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
-    let finish = |(mut row, made): (SwitchRow, &Made<SwitchRun>)| {
-        let runs = made.runs.len() as u64;
-        match &theirs {
-            Some(theirs) if row.system == "bmv2" => {
-                row.checked = outputs.right;
-                if outputs.lost > 0 {
-                    let (lost, sent) = (outputs.lost, theirs.packets * runs);
-                    row.notes
-                        .push(format!("{lost} of {sent} packets were lost in it and are not in its rate"));
-                }
-            }
-            _ => row.checked = cell.packets * runs,
-        }
-        finished(row, made)
-    };
-    let mut rows: Vec<SwitchRow> = rows.into_iter().zip(&made).map(finish).collect();
-    if cell.bmv2 && theirs.is_none() {
+    let (mut rows, failed) = interleave(all, runs, told);
+    if is_recorded {
         rows.extend(bmv2::recorded_files(&cell.source.name, cell.spec.entries));
     }
-    Ok((rows, made.into_iter().filter_map(|one| one.failed).collect()))
-}
-
-/// The real one on the same packets, fewer of them.
-struct Bmv2 {
-    installed: bmv2::Installed,
-    folder: Folder,
-    packets: u64,
-}
-
-impl Bmv2 {
-    /// Once; what came out of it is added to `sum`.
-    fn run(&self, source: &Source, workload: &Workload, sum: &mut Outputs) -> Result<SwitchRun, BenchError> {
-        let mut run = self.installed.run_files(source, workload, &self.folder.0, self.packets)?;
-        match check_outputs(&self.folder.0, workload, self.packets) {
-            // What it loses all the same is no packet per second.
-            Ok(Outputs { right, lost }) => {
-                run.rate_pps = run.rate_pps.map(|pps| pps * right as f64 / self.packets as f64);
-                sum.lost += lost;
-                sum.right += right;
-            }
-            Err(why) => run.void = Some(format!("wrong: {why}")),
-        }
-        Ok(run)
-    }
-}
-
-fn row_of(system: &str, cell: &FilesCell, workload: &Workload, packets: u64, command: &str) -> SwitchRow {
-    let mut notes = workload.notes.clone();
-    notes.push(format!("{packets} packets a run"));
-    SwitchRow {
-        system: system.to_owned(),
-        over: "pcap".to_owned(),
-        program: Some(cell.source.shown.clone()),
-        size: workload.size,
-        entries: Some(workload.entries),
-        masks: workload.masks,
-        flows: Some(workload.flows.len() as u32),
-        notes,
-        command: command.to_owned(),
-        ..SwitchRow::default()
-    }
+    Ok((rows, failed))
 }
 
 #[cfg(test)]
@@ -336,8 +339,9 @@ mod tests {
                 measure(&cell(name), 2, "test", Told { tell: &mut |_| {}, keep: &mut |_| {} }).unwrap();
             assert_eq!((rows.len(), failures.len()), (2, 0));
             for row in rows {
-                assert_eq!((row.void.as_deref(), row.checked, row.runs.len()), (None, 10_000, 2), "{row:?}");
-                assert!(row.rate_pps.unwrap() > 0.0 && row.cpu_us_per_packet.unwrap() > 0.0, "{row:?}");
+                let of = |key: &str| row.number(key).unwrap();
+                assert_eq!((row.void.as_deref(), of("checked"), row.runs.len()), (None, 1e4, 2), "{row:?}");
+                assert!(of("rate_pps") > 0.0 && of("cpu_us_per_packet") > 0.0, "{row:?}");
             }
         }
     }

@@ -7,11 +7,13 @@
 
 use super::mem::MemCell;
 use super::program::kind_of;
-use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
+use super::row::{ENGINE, Told, carried, interleave, subject, tell_checked};
 use super::setup::apply;
 use super::workload::{IN_PORT, Workload};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
-use crate::rounds::in_turns;
+use crate::row::{Measure, Measured, Row, Subject};
+use crate::run;
 use barewire_base::Duration;
 use barewire_measure::{Contention, stamp};
 use barewire_switch::datapath::TargetConfig;
@@ -25,16 +27,29 @@ const REPEAT: u32 = 48;
 const FIRST: u32 = 2;
 
 /// One program at one hook.
-struct Rig {
+struct Rig<'a> {
+    cell: &'a MemCell,
+    over: &'static str,
     harness: Harness,
     workload: Workload,
     next: usize,
     repeat: u32,
-    row: SwitchRow,
+    duration: Duration,
+    command: &'a str,
+    load_us: u64,
+    writes_per_s: f64,
+    checked: u64,
+    /// Why nothing is run.
+    void: Option<String>,
 }
 
-impl Rig {
-    fn build(cell: &MemCell, tc: bool, duration: Duration, command: &str) -> Result<Rig, BenchError> {
+impl<'a> Rig<'a> {
+    fn build(
+        cell: &'a MemCell,
+        tc: bool,
+        duration: Duration,
+        command: &'a str,
+    ) -> Result<Rig<'a>, BenchError> {
         let begin = stamp();
         let prepared = cell.source.prepare(EngineKind::Kernel)?;
         let load_us = stamp().since(begin).as_nanos() / 1000;
@@ -50,23 +65,20 @@ impl Rig {
         let written = apply(&switch, &workload.steps, &mut || harness.apply())?;
         harness.apply();
         let took = stamp().since(begin).as_secs_f64().max(1e-9);
-        let row = SwitchRow {
-            system: "barewire".to_owned(),
-            over: if tc { "test-run at tc" } else { "test-run at xdp" }.to_owned(),
-            program: Some(cell.source.shown.clone()),
-            engine: Some(EngineKind::Kernel.to_string()),
-            size: workload.size,
-            entries: Some(workload.entries),
-            masks: workload.masks,
-            flows: Some(workload.flows.len() as u32),
-            table_writes_per_s: Some((written as f64 / took).round()),
-            load_us: Some(load_us),
-            seconds: duration.as_secs_f64(),
-            notes: workload.notes.clone(),
-            command: command.to_owned(),
-            ..SwitchRow::default()
-        };
-        Ok(Rig { harness, workload, next: 0, repeat: REPEAT, row })
+        Ok(Rig {
+            cell,
+            over: if tc { "test-run at tc" } else { "test-run at xdp" },
+            harness,
+            workload,
+            next: 0,
+            repeat: REPEAT,
+            duration,
+            command,
+            load_us,
+            writes_per_s: written as f64 / took,
+            checked: 0,
+            void: None,
+        })
     }
 
     /// Each packet by itself: it becomes what it has to.
@@ -77,39 +89,34 @@ impl Rig {
             let expected = usize::from(!self.workload.flows[flow].fates.is_empty());
             if sent.len() != expected {
                 let became = sent.len();
-                self.row.void =
-                    Some(format!("wrong: packet {flow} became {became} packets and not {expected}"));
+                self.void = Some(format!("wrong: packet {flow} became {became} packets and not {expected}"));
                 return;
             }
             if let Some(why) =
                 sent.iter().find_map(|sent| self.workload.check(flow, sent.port, &sent.bytes).err())
             {
-                self.row.void = Some(format!("wrong: {why}"));
+                self.void = Some(format!("wrong: {why}"));
                 return;
             }
-            self.row.checked += 1;
+            self.checked += 1;
             if sent.iter().any(|sent| sent.bytes.len() != packet.len()) {
                 self.repeat = 1;
             }
         }
-        self.row.notes.push(match self.repeat {
-            ..=FIRST => format!("the program alone, {} run on each packet", self.repeat),
-            more => format!("the program alone, {more} runs on each packet, the first {FIRST} not counted"),
-        });
         let handed_over = self.harness.handed_over;
         if handed_over > 0 {
-            self.row.void = Some(format!("{handed_over} packets are for user space"));
+            self.void = Some(format!("{handed_over} packets are for user space"));
         }
         if let Some(failure) = self.harness.failures.first() {
-            self.row.void = Some(failure.clone());
+            self.void = Some(failure.clone());
         }
     }
 
-    fn run(&mut self, duration: Duration) -> Result<SwitchRun, BenchError> {
+    fn run(&mut self) -> Result<Measured, BenchError> {
         let watch = Contention::start().threads(1);
         let start = stamp();
         let (mut before, mut ns, mut packets) = (0_u64, 0_u64, 0_u64);
-        while stamp().since(start) < duration && !crate::interrupted() {
+        while stamp().since(start) < self.duration && !crate::interrupted() {
             let packet = self.workload.packet(self.next);
             self.next = (self.next + 1) % self.workload.flows.len();
             let Some(kernel) = &self.harness.plane().kernel else {
@@ -127,12 +134,49 @@ impl Rig {
         // Over all packets: of a single one either part may have been interrupted.
         let ns = ns.saturating_sub(before);
         let report = watch.finish();
-        Ok(SwitchRun {
-            rate_pps: (ns > 0).then(|| packets as f64 * 1e9 / ns as f64),
-            contended: report.contended,
-            contention: report.reasons,
-            ..SwitchRun::default()
-        })
+        let run = if ns > 0 {
+            carried(packets as f64 * 1e9 / ns as f64)
+        } else {
+            Measured::default().metered(None, None)
+        };
+        Ok(run.watched(&report))
+    }
+}
+
+impl run::Workload for Rig<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let subject = subject("barewire", self.over, &self.cell.source, &self.workload, self.command);
+        vec![Subject { engine: Some(EngineKind::Kernel.to_string()), ..subject }]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        ENGINE
+    }
+
+    fn planned(&self) -> Duration {
+        self.duration
+    }
+
+    fn shows_that_it_was_tried(&self) -> bool {
+        true
+    }
+
+    fn slice(&mut self, _: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
+        Ok(if self.void.is_some() { Vec::new() } else { vec![self.run()?] })
+    }
+
+    fn judge(&self, row: &mut Row) {
+        row.notes.extend(self.workload.notes.iter().cloned());
+        row.notes.push(match self.repeat {
+            ..=FIRST => format!("the program alone, {} run on each packet", self.repeat),
+            more => format!("the program alone, {more} runs on each packet, the first {FIRST} not counted"),
+        });
+        row.void = self.void.clone().or(row.void.take());
+        row.set("checked", self.checked as f64);
+        tell_checked(row);
+        row.set("table_writes_per_s", self.writes_per_s);
+        row.set("load_us", self.load_us as f64);
+        row.set("seconds", self.duration.as_secs_f64());
     }
 }
 
@@ -146,7 +190,7 @@ pub fn measure(
     duration: Duration,
     command: &str,
     told: Told<'_>,
-) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
+) -> Result<run::Outcome, BenchError> {
     let mut rigs = vec![Rig::build(cell, false, duration, command)?];
     go_on()?;
     match Rig::build(cell, true, duration, command) {
@@ -154,15 +198,7 @@ pub fn measure(
         Err(error) => (told.tell)(error.to_string()),
     }
     rigs.iter_mut().for_each(Rig::check);
-    let rows: Vec<SwitchRow> = rigs.iter_mut().map(|rig| std::mem::take(&mut rig.row)).collect();
-    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
-    let mut once = |at: usize, _: u32| match rows[at].void {
-        Some(_) => Ok(None),
-        None => rigs[at].run(duration).map(Some),
-    };
-    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
-    let rows = rows.into_iter().zip(&made).map(|(row, made)| finished(row, made)).collect();
-    Ok((rows, made.into_iter().filter_map(|one| one.failed).collect()))
+    Ok(interleave(rigs, runs, told))
 }
 
 #[cfg(test)]
@@ -189,8 +225,8 @@ mod tests {
             for row in &rows {
                 let in_user_space = row.void.as_ref().is_some_and(|why| why.contains("for user space"));
                 assert!(row.void.is_none() || in_user_space, "{name}: {row:?}");
-                assert_eq!(row.checked, 100, "{name}: {row:?}");
-                assert!(in_user_space || row.ns_per_packet > Some(0.0), "{name}: {row:?}");
+                assert_eq!(row.number("checked"), Some(100.0), "{name}: {row:?}");
+                assert!(in_user_space || row.number("ns_per_packet") > Some(0.0), "{name}: {row:?}");
             }
         }
     }

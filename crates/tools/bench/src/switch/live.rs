@@ -1,20 +1,20 @@
 //! A switch between two hosts: each system in turn on the same wires, under the same traffic.
 
 use super::bmv2;
-use super::figures::{
-    RECORDED, RECORDED_TCP_MBPS, RECORDED_UDP_FLOOD_PPS, RECORDED_UDP_PEAK_PPS, RECORDED_UDP_PPS,
-};
+use super::figures::{RECORDED_TCP_MBPS, RECORDED_UDP_FLOOD_PPS, RECORDED_UDP_PEAK_PPS, RECORDED_UDP_PPS};
 use super::files::Folder;
 use super::load::{self, Ends, Exchanged};
 use super::program::{Kind, Source, kind_of};
 use super::redirect::{At, Redirect};
-use super::row::{Paced, SwitchRow, SwitchRun, Told, finished, so_far};
+use super::row::{HOSTS, Paced, Told, above_floors, interleave, judge_hosts};
 use super::setup::{Step, apply};
 use super::wires::{Bridge, PORTS, Traffic, Way, Wires, router_steps, traffic};
 use crate::awake::{hold, stolen};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
-use crate::rounds::{Made, in_turns};
+use crate::row::{Measure, Measured, Param, Row, Subject, Unit};
+use crate::run;
 use barewire_base::{Duration, Instant};
 use barewire_engine::{
     Agent, Engine, EngineConfig, EngineHandle, EngineLinks, IdleStrategy, StopFlag, open_port, target_on,
@@ -27,6 +27,7 @@ use barewire_switch::datapath::TargetConfig;
 use barewire_switch::kernel::HookChoice;
 use barewire_switch::prepared::{EngineKind, Prepared};
 use barewire_switch::server::{Server, ServerConfig};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -444,57 +445,150 @@ fn one_paced(
     })
 }
 
-fn run_once(
-    system: &System,
-    wires: &Wires,
-    cell: &LiveCell,
-    program: &Program,
-) -> Result<SwitchRun, BenchError> {
-    let forwarder = start(system, wires, cell, program)?;
-    let ends = Ends::new(wires, system.way());
-    load::wait_for_way(ends)?;
-    let mut run = SwitchRun::default();
-    let part = |parts: u64| part(cell.seconds, parts);
-    let watch = Contention::start();
-    if cell.tests.latency {
-        let seen = load::echoes(ends, part(2), ECHOES)?;
-        run.rtt.push("rtt", &seen.rtt);
-        run.rtt_p50_ns = seen.rtt.quantile(0.5).value();
-        run.rtt_p99_ns = seen.rtt.quantile(0.99).value();
-        run.rtt_samples = Some(seen.rtt.samples());
-        run.rtt_lost = Some(seen.lost);
-        run.void = seen.void();
-        go_on()?;
-    }
-    if cell.tests.tcp {
-        let stream = load::tcp(ends, cell.seconds)?;
-        run.tcp_mbps = Some(stream.mbps);
-        run.tcp_data_packets_per_s = Some(stream.data_packets_per_s);
-    }
-    if cell.tests.iperf {
-        run.iperf_mbps = Some(load::iperf_mbps(ends, cell.seconds)?);
-    }
-    if cell.tests.paced {
-        for pps in PACED_PPS {
-            go_on()?;
-            run.paced.push(one_paced(ends, wires, &forwarder, pps, part(4))?);
+/// A system between the hosts, in turns with others.
+struct Between<'a> {
+    system: &'a System,
+    wires: &'a Wires,
+    cell: &'a LiveCell,
+    program: &'a Program,
+    idle_state: IdleState,
+    command: &'a str,
+}
+
+impl Between<'_> {
+    fn engine(&self) -> Option<EngineKind> {
+        match self.system {
+            System::Barewire { engine, .. } => Some(*engine),
+            _ => None,
         }
     }
-    if cell.tests.udp {
-        let found = load::search(|pps| {
+
+    fn run(&self) -> Result<Measured, BenchError> {
+        let Between { system, wires, cell, program, .. } = *self;
+        let forwarder = start(system, wires, cell, program)?;
+        let ends = Ends::new(wires, system.way());
+        load::wait_for_way(ends)?;
+        // Whose CPU it is, paced runs know.
+        let mut run = Measured::default().metered(None, None);
+        let mut void = None;
+        let part = |parts: u64| part(cell.seconds, parts);
+        let watch = Contention::start();
+        if cell.tests.latency {
+            let seen = load::echoes(ends, part(2), ECHOES)?;
+            run = run.number("rtt_samples", seen.rtt.samples() as f64).number("rtt_lost", seen.lost as f64);
+            for (key, q) in [("rtt_p50_ns", 0.5), ("rtt_p99_ns", 0.99)] {
+                let ns = seen.rtt.quantile(q).value();
+                run = ns.into_iter().fold(run, |run, ns| run.number(key, ns as f64));
+            }
+            void = seen.void();
+            run = run.spans("rtt", seen.rtt);
             go_on()?;
-            load::offer(ends, pps, udp_trial(cell.seconds))
-        })?;
-        run.udp_pps = Some(found.carried_pps);
-        run.udp_peak_pps = Some(found.peak_pps);
-        run.udp_flood_offered_pps = Some(found.flood_offered_pps);
-        run.udp_flood_pps = Some(found.flood_pps);
+        }
+        if cell.tests.tcp {
+            let stream = load::tcp(ends, cell.seconds)?;
+            run = run.number("tcp_mbps", stream.mbps);
+            run = run.number("tcp_data_packets_per_s", stream.data_packets_per_s);
+        }
+        if cell.tests.iperf {
+            run = run.number("iperf_mbps", load::iperf_mbps(ends, cell.seconds)?);
+        }
+        if cell.tests.paced {
+            let mut paced = Vec::new();
+            for pps in PACED_PPS {
+                go_on()?;
+                paced.push(one_paced(ends, wires, &forwarder, pps, part(4))?);
+            }
+            run = run.word("paced", json!(paced));
+        }
+        if cell.tests.udp {
+            let found = load::search(|pps| {
+                go_on()?;
+                load::offer(ends, pps, udp_trial(cell.seconds))
+            })?;
+            run = run
+                .number("udp_pps", found.carried_pps)
+                .number("udp_peak_pps", found.peak_pps)
+                .number("udp_flood_offered_pps", found.flood_offered_pps)
+                .number("udp_flood_pps", found.flood_pps);
+        }
+        // Senders, receivers and switch share few cores: being switched out is the rule here, and says nothing. What the
+        // hypervisor took does.
+        let mut report = watch.finish();
+        report.reasons = stolen(report.clone());
+        report.contended = !report.reasons.is_empty();
+        run = run.watched(&report);
+        run.void = void;
+        Ok(run)
     }
-    // Senders, receivers and switch share few cores: being switched out is the rule here, and says nothing. What the
-    // hypervisor took does.
-    run.contention = stolen(watch.finish());
-    run.contended = !run.contention.is_empty();
-    Ok(run)
+}
+
+impl run::Workload for Between<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let runs_program = matches!(self.system, System::Barewire { .. } | System::Bmv2);
+        let program = runs_program.then(|| self.program.source.shown.clone());
+        let mut params = params(program.as_deref(), self.cell.offloads);
+        params.extend(self.cell.gro.then(|| Param::word("gro", true)));
+        vec![Subject {
+            bench: "switch",
+            system: self.system.name().to_owned(),
+            engine: self.engine().map(|engine| engine.to_string()),
+            over: Some(self.system.over().to_owned()),
+            params,
+            idle_state: Some(self.idle_state),
+            command: self.command.to_owned(),
+            ..Subject::default()
+        }]
+    }
+
+    fn title(&self) -> String {
+        format!("{} over {}", self.system.name(), self.system.over())
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        HOSTS
+    }
+
+    fn planned(&self) -> Duration {
+        planned_time(self.cell.tests, self.cell.seconds)
+    }
+
+    fn shows_that_it_was_tried(&self) -> bool {
+        true
+    }
+
+    fn slice(&mut self, _: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
+        Ok(vec![self.run()?])
+    }
+
+    fn judge(&self, row: &mut Row) {
+        let Between { system, cell, program, .. } = *self;
+        let in_kernel = self.engine() == Some(EngineKind::Kernel);
+        let has_ports = matches!(system, System::Barewire { .. } | System::BareLoop { .. });
+        if cell.offloads && in_kernel {
+            row.notes.push("at tc: frames that are still to be cut pass whole".to_owned());
+        } else if cell.gro && (in_kernel || matches!(system, System::Redirect(_))) {
+            row.notes.push("XDP in the driver".to_owned());
+        } else if cell.offloads && has_ports {
+            row.notes.push("gso=1: frames that are still to be cut pass whole".to_owned());
+        }
+        if !cell.options.is_empty() && has_ports {
+            row.notes.push(format!("ports: {}", cell.options));
+        }
+        judge_hosts(row);
+        row.set("seconds", cell.seconds.as_secs_f64());
+        if let Some(us) = self.engine().and_then(|engine| program.load_us.get(&engine.to_string())) {
+            row.set("load_us", *us as f64);
+        }
+    }
+}
+
+/// What systems between hosts are asked for. Several programs are several rows of ours, and each stands beside systems without any.
+fn params(program: Option<&str>, offloads: bool) -> Vec<Param> {
+    vec![
+        Param::quiet("program", program),
+        Param::new("size", Unit::Bytes, 42 + load::PAYLOAD),
+        Param::word("offloads", offloads),
+    ]
 }
 
 /// Starting a system, the way through it, and what ends it: what a plan expects.
@@ -533,101 +627,34 @@ pub fn measure(
     runs: u32,
     command: &str,
     told: Told<'_>,
-) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
-    let program = Program::load(cell)?;
-    let wires = Wires::make(cell.offloads, cell.gro)?;
+) -> Result<run::Outcome, BenchError> {
+    let program = &Program::load(cell)?;
+    let wires = &Wires::make(cell.offloads, cell.gro)?;
     let (_awake, idle_state) = hold(cell.idle_state);
     let have_bmv2 = bmv2::Installed::find().is_some();
-    let measured: Vec<&System> = cell.systems.iter().filter(|s| have_bmv2 || **s != System::Bmv2).collect();
-    let row = |system: &&System| SwitchRow {
-        idle_state: Some(idle_state),
-        ..row_of(system, cell, &program, command)
-    };
-    let rows: Vec<SwitchRow> = measured.iter().map(row).collect();
-    let titles: Vec<String> = rows.iter().map(|row| format!("{} over {}", row.system, row.over)).collect();
-    let mut once = |at: usize, _: u32| run_once(measured[at], &wires, cell, &program).map(Some);
-    let mut made =
-        in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
-    above_floors(&measured, &mut made);
-    let finished = rows.into_iter().zip(&made).map(|(row, made)| finished(row, made));
-    let mut out: Vec<SwitchRow> = finished.filter(|row| row.void.is_some() || !row.runs.is_empty()).collect();
-    if cell.systems.contains(&System::Bmv2) && !have_bmv2 {
-        out.push(recorded());
+    let measured = cell.systems.iter().filter(|system| have_bmv2 || **system != System::Bmv2);
+    let between = |system| Between { system, wires, cell, program, idle_state, command };
+    let (mut rows, failed) = interleave(measured.map(between), runs, told);
+    above_floors(&mut rows);
+    // Where the hosts poll it would stand beside nothing: those of the record did not.
+    if cell.systems.contains(&System::Bmv2) && !have_bmv2 && !cell.gro {
+        rows.push(recorded());
     }
-    Ok((out, made.into_iter().filter_map(|one| one.failed).collect()))
-}
-
-/// What each run is above the direct wire and above the bridge in the same round: the two shared the machine's mood. A void run is no floor,
-/// and nothing is above one.
-fn above_floors(systems: &[&System], made: &mut [Made<SwitchRun>]) {
-    let p50_of = |run: &SwitchRun| run.rtt_p50_ns.filter(|_| run.void.is_none());
-    let floor = |of: &System, made: &[Made<SwitchRun>]| -> BTreeMap<u32, u64> {
-        let at = systems.iter().position(|system| *system == of);
-        let runs = at.map_or(&[][..], |at| &made[at].runs[..]);
-        runs.iter().filter_map(|(round, run)| Some((*round, p50_of(run)?))).collect()
-    };
-    let (direct, bridge) = (floor(&System::Direct, made), floor(&System::Bridge, made));
-    for (round, run) in made.iter_mut().flat_map(|one| &mut one.runs) {
-        let above =
-            |floor: &BTreeMap<u32, u64>| Some(p50_of(run)?.cast_signed() - floor.get(round)?.cast_signed());
-        (run.added_latency_ns, run.over_bridge_ns) = (above(&direct), above(&bridge));
-    }
-}
-
-fn row_of(system: &System, cell: &LiveCell, program: &Program, command: &str) -> SwitchRow {
-    let runs_program = matches!(system, System::Barewire { .. } | System::Bmv2);
-    let mut notes = Vec::new();
-    let in_kernel = matches!(system, System::Barewire { engine: EngineKind::Kernel, .. });
-    if cell.offloads && in_kernel {
-        notes.push("at tc: frames that are still to be cut pass whole".to_owned());
-    } else if cell.gro && (in_kernel || matches!(system, System::Redirect(_))) {
-        notes.push("XDP in the driver".to_owned());
-    } else if cell.offloads && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {
-        notes.push("gso=1: frames that are still to be cut pass whole".to_owned());
-    }
-    if !cell.options.is_empty() && matches!(system, System::Barewire { .. } | System::BareLoop { .. }) {
-        notes.push(format!("ports: {}", cell.options));
-    }
-    let engine = match system {
-        System::Barewire { engine, .. } => Some(engine.to_string()),
-        _ => None,
-    };
-    SwitchRow {
-        system: system.name().to_owned(),
-        over: system.over().to_owned(),
-        program: runs_program.then(|| program.source.shown.clone()),
-        load_us: engine.as_ref().and_then(|engine| program.load_us.get(engine).copied()),
-        engine,
-        size: 42 + load::PAYLOAD as u32,
-        offloads: Some(cell.offloads),
-        gro: cell.gro.then_some(true),
-        seconds: cell.seconds.as_secs_f64(),
-        notes,
-        command: command.to_owned(),
-        ..SwitchRow::default()
-    }
+    Ok((rows, failed))
 }
 
 /// bmv2's row where there is no bmv2.
-pub fn recorded() -> SwitchRow {
-    let mut row = SwitchRow {
-        system: "bmv2".to_owned(),
-        over: "veth".to_owned(),
-        program: Some("simple_router".to_owned()),
-        size: 60,
-        offloads: Some(false),
-        seconds: 30.0,
-        recorded: Some(RECORDED.to_owned()),
-        ..SwitchRow::default()
+pub fn recorded() -> Row {
+    let session = |(tcp, udp): (f64, f64)| {
+        Measured::default()
+            .number("tcp_mbps", tcp)
+            .number("udp_pps", udp)
+            .number("udp_peak_pps", RECORDED_UDP_PEAK_PPS)
+            .number("udp_flood_pps", RECORDED_UDP_FLOOD_PPS)
     };
-    let session = |(tcp, udp): (f64, f64)| SwitchRun {
-        tcp_mbps: Some(tcp),
-        udp_pps: Some(udp),
-        udp_peak_pps: Some(RECORDED_UDP_PEAK_PPS),
-        udp_flood_pps: Some(RECORDED_UDP_FLOOD_PPS),
-        ..SwitchRun::default()
-    };
-    row.take_runs(RECORDED_TCP_MBPS.into_iter().zip(RECORDED_UDP_PPS).map(session).collect());
+    let runs: Vec<Measured> = RECORDED_TCP_MBPS.into_iter().zip(RECORDED_UDP_PPS).map(session).collect();
+    let mut row = bmv2::recorded("veth", params(Some("simple_router"), false), HOSTS, &runs);
+    row.set("seconds", 30.0);
     row
 }
 

@@ -5,12 +5,14 @@
 //! the look at the control side's queue.
 
 use super::program::{Source, kind_of};
-use super::row::{SwitchRow, SwitchRun, Told, finished, so_far};
+use super::row::{ENGINE, Told, carried, interleave, subject, tell_checked};
 use super::setup::apply;
 use super::workload::{IN_PORT, Spec, Workload, payload_byte};
+use crate::cpu::Charge;
 use crate::error::{BenchError, go_on};
 use crate::render::rate;
-use crate::rounds::{Made, in_turns};
+use crate::row::{Measure, Measured, Row, Subject};
+use crate::run;
 use crate::search::Outcome;
 use barewire_base::{Duration, Instant};
 use barewire_engine::Agent;
@@ -23,6 +25,7 @@ use barewire_switch::datapath::{Datapath, TargetConfig};
 use barewire_switch::plane::Plane;
 use barewire_switch::ports::Ports;
 use barewire_switch::prepared::{EngineKind, Prepared};
+use serde_json::json;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -276,7 +279,7 @@ impl Rig {
 
     /// Runs for `duration`.
     #[inline(never)]
-    pub fn run(&mut self, duration: Duration, clock: ClockCost) -> SwitchRun {
+    pub fn run(&mut self, duration: Duration, clock: ClockCost) -> Measured {
         let watch = Contention::start().threads(1);
         let start = stamp();
         let (mut switch_ns, mut spans, mut sent, mut got) = (0, 0_u64, 0, 0);
@@ -303,24 +306,20 @@ impl Rig {
         }
         let report = watch.finish();
         let own_ns = switch_ns.saturating_sub(spans * clock.median_ns).max(1);
-        let void = (got != sent).then(|| {
-            self.agent.publish(now);
+        self.agent.publish(now);
+        let mut run = carried(got as f64 * 1e9 / own_ns as f64)
+            .number("loop_rate_pps", got as f64 / passed.as_secs_f64().max(1e-9))
+            .watched(&report);
+        run.void = (got != sent).then(|| {
             format!("{sent} packets were sent and {got} came out; drops: {:?}", self.view.borrow().drops)
         });
-        SwitchRun {
-            rate_pps: Some(got as f64 * 1e9 / own_ns as f64),
-            loop_rate_pps: Some(got as f64 / passed.as_secs_f64().max(1e-9)),
-            contended: report.contended,
-            contention: report.reasons,
-            void,
-            ..SwitchRun::default()
-        }
+        run
     }
 
     /// Packets that the switch and everything around it carry in a second, without a pause.
     pub fn most_per_s(&mut self, duration: Duration) -> f64 {
         let no_cost = ClockCost { median_ns: 0, ..clock_cost() };
-        self.run(duration, no_cost).loop_rate_pps.unwrap_or(0.0)
+        self.run(duration, no_cost).of("loop_rate_pps").unwrap_or(0.0)
     }
 
     /// `load` packets a second fall due for `duration`, on an absolute schedule, and wait before the switch, at most `RING`
@@ -403,24 +402,60 @@ pub fn counted_cycle(agent: &mut SwitchAgent, now: Instant) {
     agent.do_work(now);
 }
 
-/// What a row says before it has run.
-fn row_of(cell: &MemCell, rig: &Rig, duration: Duration, clock: ClockCost, command: &str) -> SwitchRow {
-    SwitchRow {
-        system: "barewire".to_owned(),
-        over: "mem".to_owned(),
-        program: Some(cell.source.shown.clone()),
-        engine: Some(cell.engine.to_string()),
-        size: rig.workload.size,
-        entries: Some(rig.workload.entries),
-        masks: rig.workload.masks,
-        flows: Some(rig.workload.flows.len() as u32),
-        table_writes_per_s: Some(rig.writes_per_s.round()),
-        load_us: Some(rig.load_us),
-        clock_ns: Some(clock.median_ns),
-        seconds: duration.as_secs_f64(),
-        notes: rig.workload.notes.clone(),
-        command: command.to_owned(),
-        ..SwitchRow::default()
+/// An engine of its own rig, in turns with others.
+struct Alone<'a> {
+    cell: &'a MemCell,
+    rig: Rig,
+    runs: u32,
+    duration: Duration,
+    clock: ClockCost,
+    command: &'a str,
+    /// Packets that became what they had to, or the first one that did not.
+    checked: Result<u64, String>,
+}
+
+impl run::Workload for Alone<'_> {
+    fn subjects(&self) -> Vec<Subject> {
+        let subject = subject("barewire", "mem", &self.cell.source, &self.rig.workload, self.command);
+        vec![Subject { engine: Some(self.cell.engine.to_string()), ..subject }]
+    }
+
+    fn measures(&self) -> &'static [Measure] {
+        ENGINE
+    }
+
+    fn planned(&self) -> Duration {
+        self.duration
+    }
+
+    fn slice(&mut self, round: u32, _: &Charge) -> Result<Vec<Measured>, BenchError> {
+        let Ok(checked) = self.checked else { return Ok(Vec::new()) };
+        // Caches, branch predictors and the clock's own cache line: a hundredth of the run, and not counted.
+        self.rig.run(Duration::from_nanos(self.duration.as_nanos() / 100), self.clock);
+        let run = self.rig.run(self.duration, self.clock);
+        if round + 1 == self.runs && run.void.is_none() {
+            // The tables have counted and cached: they must still say the same.
+            self.checked = self.rig.check().map(|packets| checked + packets);
+        }
+        Ok(vec![run])
+    }
+
+    fn judge(&self, row: &mut Row) {
+        let rig = &self.rig;
+        row.notes.extend(rig.workload.notes.iter().cloned());
+        if let Some(whole) = row.number("loop_rate_pps") {
+            row.notes.push(format!("in memory, generator's time left out; loop rate {}", rate(whole)));
+        }
+        match &self.checked {
+            Ok(packets) => row.set("checked", *packets as f64),
+            Err(why) => row.void = Some(format!("wrong: {why}")),
+        }
+        tell_checked(row);
+        row.set("table_writes_per_s", rig.writes_per_s);
+        row.set("load_us", rig.load_us as f64);
+        row.set("clock_ns", self.clock.median_ns as f64);
+        row.set("seconds", self.duration.as_secs_f64());
+        row.set_word("drops", json!(rig.view.borrow().drops));
     }
 }
 
@@ -434,55 +469,23 @@ pub fn measure(
     duration: Duration,
     command: &str,
     told: Told<'_>,
-) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> {
+) -> Result<run::Outcome, BenchError> {
     let clock = clock_cost();
-    let (mut rigs, mut rows, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all, mut failures) = (Vec::new(), Vec::new());
     for cell in cells {
         go_on()?;
-        let mut rig = match Rig::build(cell) {
-            Ok(rig) => rig,
-            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
-            Err(error) => {
-                failures.push(error);
-                continue;
+        match Rig::build(cell) {
+            Ok(mut rig) => {
+                let checked = rig.check();
+                all.push(Alone { cell, rig, runs, duration, clock, command, checked });
             }
-        };
-        let mut row = row_of(cell, &rig, duration, clock, command);
-        checked(&mut rig, &mut row);
-        rigs.push(rig);
-        rows.push(row);
+            Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
+            Err(error) => failures.push(error),
+        }
     }
-    let titles: Vec<String> = rows.iter().map(SwitchRow::title).collect();
-    let mut once = |at: usize, _: u32| {
-        if rows[at].void.is_some() {
-            return Ok(None);
-        }
-        // Caches, branch predictors and the clock's own cache line: a hundredth of the run, and not counted.
-        rigs[at].run(Duration::from_nanos(duration.as_nanos() / 100), clock);
-        Ok(Some(rigs[at].run(duration, clock)))
-    };
-    let made = in_turns(&titles, runs, told.tell, &mut once, &mut |made| (told.keep)(&so_far(&rows, made)));
-    let finish = |((mut rig, row), made): ((Rig, SwitchRow), &Made<SwitchRun>)| {
-        let mut row = finished(row, made);
-        if let Some(whole) = row.loop_rate_pps {
-            row.notes.push(format!("in memory, generator's time left out; loop rate {}", rate(whole)));
-        }
-        if row.void.is_none() {
-            // The tables have counted and cached: they must still say the same.
-            checked(&mut rig, &mut row);
-        }
-        rig.agent.publish(stamp());
-        row.drops.extend(rig.view.borrow().drops.clone());
-        row
-    };
-    Ok((rigs.into_iter().zip(rows).zip(&made).map(finish).collect(), failures))
-}
-
-fn checked(rig: &mut Rig, row: &mut SwitchRow) {
-    match rig.check() {
-        Ok(packets) => row.checked += packets,
-        Err(why) => row.void = Some(format!("wrong: {why}")),
-    }
+    let (rows, failed) = interleave(all, runs, told);
+    failures.extend(failed);
+    Ok((rows, failures))
 }
 
 #[cfg(test)]
@@ -511,18 +514,21 @@ mod tests {
             assert!(failures.is_empty(), "{failures:?}");
             for (row, engine) in rows.iter().zip(["native", "interpreter"]) {
                 assert_eq!(row.void, None, "{name}: {row:?}");
-                assert_eq!(row.engine.as_deref(), Some(engine));
-                assert_eq!(row.checked, 400, "{name}: once before, once after");
+                let of = |key: &str| row.number(key).unwrap();
+                assert_eq!(row.subject.engine.as_deref(), Some(engine));
+                assert_eq!(of("checked"), 400.0, "{name}: once before, once after");
                 assert_eq!(row.runs.len(), 2);
-                let whole = format!("loop rate {}", rate(row.loop_rate_pps.unwrap()));
+                let whole = format!("loop rate {}", rate(of("loop_rate_pps")));
                 let said =
                     |note: &String| note.contains("generator's time left out") && note.contains(&whole);
                 assert!(row.notes.iter().any(said), "the rate is quoted with what it leaves out: {row:?}");
-                assert!(row.rate_pps.unwrap() > 1000.0, "{row:?}");
-                assert!(row.rate_pps > row.loop_rate_pps, "the loop does more than the switch: {row:?}");
-                let product = row.rate_pps.unwrap() * row.ns_per_packet.unwrap();
+                assert!(of("rate_pps") > 1000.0, "{row:?}");
+                assert!(of("rate_pps") > of("loop_rate_pps"), "the loop does more than the switch: {row:?}");
+                // Of one run: the mean of two inverses is not the inverse of the mean.
+                let product = row.of_runs("rate_pps")[0] * row.of_runs("ns_per_packet")[0];
                 assert!((product / 1e9 - 1.0).abs() < 0.01, "{product}");
-                assert!(row.table_writes_per_s.unwrap() > 0.0 && row.drops.is_empty(), "{row:?}");
+                assert!(of("table_writes_per_s") > 0.0, "{row:?}");
+                assert_eq!(serde_json::to_value(row).unwrap()["drops"], json!({}), "{row:?}");
             }
         }
     }

@@ -3,10 +3,9 @@
 //! What flows through: a [`program::Source`] and a [`workload::Spec`] make a [`workload::Workload`], which is table entries
 //! ([`setup::Step`]), packets and what must become of each. [`mem`] runs it between memory ports, [`files`] between
 //! capture files, [`inside`] in the kernel, [`live`] between hosts on [`wires`] of its own under the traffic of [`load`]; [`bmv2`] runs the same program
-//! with the same entries on bmv2, where that is installed. What comes out is [`SwitchRow`]s, and
-//! [`render`] makes tables of them. [`plan`] says which rows a command asks for.
+//! with the same entries on bmv2, where that is installed. What comes out is [`Row`](crate::row::Row)s. [`plan`] says which rows a command asks for.
 pub(crate) mod figures;
-mod row;
+pub(crate) mod row;
 
 pub mod bmv2;
 pub mod count;
@@ -18,10 +17,9 @@ pub mod mem;
 pub mod plan;
 pub mod program;
 pub mod redirect;
-pub mod render;
 pub mod setup;
 pub mod wires;
 pub mod workload;
 
 pub use crate::rounds::median;
-pub use row::{Paced, SwitchRow, SwitchRun, Told};
+pub use row::{Paced, Told};

@@ -5,13 +5,14 @@ use super::live::{LiveCell, System, Tests};
 use super::mem::MemCell;
 use super::program::Source;
 use super::redirect::At;
-use super::row::{SwitchRow, Told};
+use super::row::Told;
 use super::workload::{Masks, Spec};
 use super::{bmv2, files, inside, live, mem};
 use crate::error::{BenchError, go_on};
 use crate::messages::IdleState;
 use crate::published::plan::SEED_RUNS;
 use crate::row::Row;
+use crate::run;
 use crate::search::frames;
 use crate::search::messages::TrialLine;
 use barewire_base::Duration;
@@ -336,7 +337,7 @@ impl Request {
 
     /// Measures everything: rows, and why cells failed. What fails takes nothing else with it; its row says in which run it broke off, if
     /// it came so far.
-    pub fn run(&self, told: Told<'_>) -> (Vec<SwitchRow>, Vec<BenchError>) {
+    pub fn run(&self, told: Told<'_>) -> run::Outcome {
         let (mut rows, mut failures) = (Vec::new(), Vec::new());
         let given_up = self.run_into(&mut rows, &mut failures, told).err();
         failures.extend(given_up);
@@ -404,7 +405,7 @@ impl Request {
     /// Gives up where nothing more can be run.
     fn run_into(
         &self,
-        rows: &mut Vec<SwitchRow>,
+        rows: &mut Vec<Row>,
         failures: &mut Vec<BenchError>,
         told: Told<'_>,
     ) -> Result<(), BenchError> {
@@ -415,7 +416,7 @@ impl Request {
         let mut part = |measure: &mut Part<'_>| {
             go_on()?;
             let before = rows.clone();
-            let mut keep = |more: &[SwitchRow]| keep(&[before.as_slice(), more].concat());
+            let mut keep = |more: &[Row]| keep(&[before.as_slice(), more].concat());
             match measure(Told { tell: &mut *tell, keep: &mut keep }) {
                 Ok((more, failed)) => {
                     rows.extend(more);
@@ -489,7 +490,7 @@ impl Request {
 }
 
 /// Measures a part, and tells of it.
-type Part<'a> = dyn FnMut(Told<'_>) -> Result<(Vec<SwitchRow>, Vec<BenchError>), BenchError> + 'a;
+type Part<'a> = dyn FnMut(Told<'_>) -> Result<run::Outcome, BenchError> + 'a;
 
 /// Entries and size of the engine's rows beside it.
 const SEED_ENTRIES: u32 = 1_000;
@@ -668,7 +669,7 @@ mod tests {
         let (rows, failures) = request.run(told_of);
         assert_eq!(kept, [1, 1, 2, 2], "after each round but the last, behind what is there");
         assert!(failures.is_empty(), "{failures:?}");
-        let overs: Vec<&str> = rows.iter().map(|r| r.over.as_str()).collect();
+        let overs: Vec<&str> = rows.iter().filter_map(|r| r.subject.over.as_deref()).collect();
         assert_eq!(overs, ["mem", "pcap"]);
         assert!(told >= 2 && rows.iter().all(|r| r.void.is_none()), "{rows:?}");
     }
@@ -679,8 +680,8 @@ mod tests {
         request.entries = vec![10, 2_000_000, 20];
         request.programs.push("many_tables".parse().unwrap());
         let (rows, failures) = request.run(Told { tell: &mut |_| {}, keep: &mut |_| {} });
-        let ours = rows.iter().filter(|row| row.program.as_deref() == Some("simple_router"));
-        assert_eq!(ours.map(|row| row.entries).collect::<Vec<_>>(), [Some(10), Some(20)]);
+        let ours = rows.iter().filter(|row| row.param("program").as_deref() == Some("simple_router"));
+        assert_eq!(ours.filter_map(|row| row.param("entries")).collect::<Vec<_>>(), ["10", "20"]);
         assert!(!failures.is_empty() && rows.len() + failures.len() == 6, "{failures:?}");
         assert!(failures[0].to_string().contains("room for"), "{failures:?}");
     }

@@ -6,13 +6,14 @@ use crate::console::{Console, print};
 use crate::failure::{Code, Failure};
 use crate::signals;
 use barewire_base::Duration;
+use barewire_bench::render::table;
+use barewire_bench::row::Row;
 use barewire_bench::search::frames;
 use barewire_bench::switch::mem::{MemCell, Rig};
 use barewire_bench::switch::plan::{Baseline, Baselines, Over, Request, Test};
 use barewire_bench::switch::program::{Source, tell_apart};
-use barewire_bench::switch::render::text_table;
 use barewire_bench::switch::workload::{Masks, Spec};
-use barewire_bench::switch::{SwitchRow, Told, count};
+use barewire_bench::switch::{Told, count};
 use barewire_engine::IdleStrategy;
 use barewire_measure::allowed_cores;
 use barewire_report::run::HardwareClass;
@@ -184,17 +185,22 @@ impl Args {
     }
 
     /// The arguments with which this program counts the packets of a row.
-    fn child(&self, row: &SwitchRow, packets: u64) -> Vec<OsString> {
-        let named = |source: &&Source| Some(&source.name) == row.program.as_ref();
+    fn child(&self, row: &Row, packets: u64) -> Vec<OsString> {
+        let param = |key: &str, else_: &str| row.param(key).unwrap_or_else(|| else_.to_owned());
+        let named = |source: &&Source| Some(&source.name) == row.param("program").as_ref();
         let program = self.program.iter().find(named).map_or("", |source| &source.typed);
         let mut out: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: String| out.extend([name.into(), value.into()]);
         add("--program", program.to_owned());
-        add("--engine", row.engine.clone().unwrap_or_default());
-        add("--size", row.size.to_string());
-        add("--entries", row.entries.unwrap_or(1).to_string());
-        add("--masks", row.masks.map_or_else(|| "64".to_owned(), |n| n.to_string()));
-        add("--flows", row.flows.unwrap_or(1).to_string());
+        add("--engine", row.subject.engine.clone().unwrap_or_default());
+        for (option, key, else_) in [
+            ("--size", "size", "64"),
+            ("--entries", "entries", "1"),
+            ("--masks", "masks", "64"),
+            ("--flows", "flows", "1"),
+        ] {
+            add(option, param(key, else_));
+        }
         add("--seed", self.seed.to_string());
         add("--counted-packets", packets.to_string());
         let mut all: Vec<OsString> = ["bench", "switch", "--over", "mem"].map(OsString::from).to_vec();
@@ -242,7 +248,7 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
     let mut ticker = console.ticker(request.planned_time());
     ticker.part("", request.planned_time());
     let so_far = args.output.so_far("switch", &results, HardwareClass::OneMachine);
-    let keep = &mut |rows: &[SwitchRow]| so_far.keep(rows);
+    let keep = &mut |rows: &[Row]| so_far.keep(rows);
     let (mut rows, failed) = request.run(Told { tell: &mut |line| ticker.step(&line), keep });
     drop(ticker);
     let mut failures: Vec<anyhow::Error> = failed.into_iter().map(measured::of_bench).collect();
@@ -250,23 +256,24 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
         failures.extend(count_rows(args, &mut rows, console).err());
     }
     results.add(&rows)?;
-    let text = || text_table(&rows);
+    let text = || table(&rows);
     args.output.end(&results, "switch", HardwareClass::OneMachine, &[], console, text)?;
     so_far.end();
     Ok(Ended::default().and(&rows).conclude(&failures, console))
 }
 
 /// Instructions per packet of each row over memory.
-fn count_rows(args: &Args, rows: &mut [SwitchRow], console: &Console) -> anyhow::Result<()> {
+fn count_rows(args: &Args, rows: &mut [Row], console: &Console) -> anyhow::Result<()> {
     if !count::available() {
         return Err(Failure::new(Code::Unfit, "`--count` needs valgrind, which is not on the PATH")
             .hint("Debian, Ubuntu: apt-get install valgrind")
             .into());
     }
-    for row in rows.iter_mut().filter(|row| row.over == "mem" && row.void.is_none()) {
-        console.tell(&format!("counting instructions: {}", row.title()));
+    let in_memory = |row: &&mut Row| row.subject.over.as_deref() == Some("mem") && row.void.is_none();
+    for row in rows.iter_mut().filter(in_memory) {
+        console.tell(&format!("counting instructions: {}", row.subject.title()));
         let instructions = count::instructions_per_packet(&|packets| args.child(row, packets));
-        row.instructions_per_packet = Some(instructions.map_err(measured::of_bench)?);
+        row.set("instructions_per_packet", instructions.map_err(measured::of_bench)?);
     }
     Ok(())
 }

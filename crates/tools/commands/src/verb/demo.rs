@@ -13,7 +13,7 @@ use barewire_bench::demo::{Demo, ROUNDS, SWEEP_ROUNDS};
 use barewire_bench::messages::plan::{Place, Settings, System, cells_for};
 use barewire_bench::messages::reading::{ratios, reading};
 use barewire_bench::messages::render::text_table;
-use barewire_bench::{Cell, Results, Ticker, feed, interrupted, rdma, switch, time_text};
+use barewire_bench::{Cell, Results, Ticker, feed, interrupted, rdma, render, time_text};
 use barewire_report::report::Options;
 use barewire_report::run::HardwareClass;
 use std::path::PathBuf;
@@ -150,7 +150,7 @@ fn in_short(shown: &Programs) -> String {
         let default = ours.starts_with("barewire daemon park") && line.ends_with("warm cores");
         line.contains(", window 1,") && (ours == first || default)
     };
-    let (switches, feeds) = (switch::render::ratios(&shown.switches), feed::render::ratios(&shown.feeds));
+    let (switches, feeds) = (render::ratios(&shown.switches), feed::render::ratios(&shown.feeds));
     let connections = rdma::render::ratios(&shown.connections);
     let parts: [(&str, Vec<&str>); 4] = [
         ("Messages", messages.lines().filter(one).collect()),
@@ -188,7 +188,7 @@ fn text(shown: &Programs, machine: &str) -> String {
         part("Messages at a given load (open loop):", text_table(&shown.sweep));
     }
     if !shown.switches.is_empty() {
-        part("P4 switch:", switch::render::text_table(&shown.switches));
+        part("P4 switch:", render::table(&shown.switches));
     }
     if !shown.feeds.is_empty() {
         part("Market data:", feed::render::text_table(&shown.feeds));

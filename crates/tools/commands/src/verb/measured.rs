@@ -548,7 +548,7 @@ impl From<State> for IdleState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use barewire_bench::switch::SwitchRow;
+    use barewire_bench::row::Subject;
 
     #[test]
     fn words_of_the_command_line() {
@@ -586,7 +586,9 @@ mod tests {
             let text = std::fs::read_to_string(so_far.path.as_ref().unwrap()).unwrap();
             serde_json::from_str::<Value>(&text).unwrap()["rows"].as_array().cloned().unwrap()
         };
-        let row = |size| SwitchRow { size, ..SwitchRow::default() };
+        let row = |n: u32| {
+            Row::of(Subject { system: n.to_string(), bench: "switch", ..Subject::default() }, &[], &[])
+        };
         let mut so_far = kept.so_far("msg", &results, HardwareClass::OneMachine);
         assert_eq!(there(), 0, "not before there is a row");
         so_far.keep(&[row(1)]);
@@ -607,13 +609,13 @@ mod tests {
     fn a_row_that_broke_off_is_no_figure_and_a_cell_without_one_is_a_failure() {
         let console = Console::new(crate::args::Color::Never, true);
         let failures = || vec![anyhow::anyhow!("gone"), anyhow::anyhow!("gone")];
-        let row = |void: bool, broken_off: bool| SwitchRow {
+        let row = |void: bool, broken_off: bool| Row {
             void: void.then(|| "wrong".to_owned()),
             broken_off: broken_off.then(|| "run 2 of 5 failed: gone".to_owned()),
-            ..SwitchRow::default()
+            ..Row::of(Subject::default(), &[], &[])
         };
-        let code = |rows: &[SwitchRow], failures: &[anyhow::Error]| {
-            Ended::default().and::<SwitchRow>(&[]).and(rows).conclude(failures, &console)
+        let code = |rows: &[Row], failures: &[anyhow::Error]| {
+            Ended::default().and::<Row>(&[]).and(rows).conclude(failures, &console)
         };
         let broken = row(false, true);
         assert_eq!(code(&[broken.clone(), broken.clone()], &failures()), Code::Void);

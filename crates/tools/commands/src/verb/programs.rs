@@ -4,7 +4,7 @@ use super::bench_feed;
 use super::measured::{self, Ended, Measured, SoFar};
 use barewire_bench::published::plan::Program;
 use barewire_bench::row::Row;
-use barewire_bench::switch::{SwitchRow, Told};
+use barewire_bench::switch::Told;
 use barewire_bench::{Cell, MsgRow, Results, ResultsError, Ticker, feed, rdma, switch};
 
 /// What was measured, and why a part of it was not.
@@ -15,7 +15,7 @@ pub struct Programs {
     /// Messages at given loads.
     pub sweep: Vec<MsgRow>,
     /// Switches.
-    pub switches: Vec<SwitchRow>,
+    pub switches: Vec<Row>,
     /// Market data.
     pub feeds: Vec<Row>,
     /// RDMA connections.
@@ -73,7 +73,7 @@ impl Measuring<'_> {
     /// A switch.
     pub fn switch(&mut self, request: &switch::plan::Request) {
         let Measuring { ticker, so_far, .. } = self;
-        let keep = &mut |rows: &[SwitchRow]| so_far.keep(rows);
+        let keep = &mut |rows: &[Row]| so_far.keep(rows);
         let (rows, failed) = request.run(Told { tell: &mut |line| ticker.step(&line), keep });
         self.so_far.add(&rows);
         self.rows.switches.extend(rows);

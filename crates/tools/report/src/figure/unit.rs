@@ -20,6 +20,7 @@ impl Unit {
     pub fn of_word(word: &str) -> Option<(Unit, f64)> {
         Some(match word {
             "ns" => (Unit::Ns, 1.0),
+            "us" => (Unit::Ns, 1e3),
             "/s" => (Unit::PerSecond, 1.0),
             "Mbit/s" => (Unit::Mbps, 1.0),
             "Gbit/s" => (Unit::Mbps, 1e3),

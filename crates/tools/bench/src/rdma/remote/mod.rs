@@ -564,7 +564,7 @@ mod tests {
             (server.join().unwrap().unwrap(), connected.unwrap())
         });
         let who = (row.subject.system.as_str(), row.subject.over.as_deref(), row.param("own_cq"));
-        assert_eq!(who, ("kernel-tcp", Some("network"), Some("false".to_owned())));
+        assert_eq!(who, ("kernel-tcp", Some("network"), Some("off".to_owned())));
         let opened = row.number("opened").unwrap() as u64;
         assert_eq!(
             (row.number("failed"), row.runs.len(), row.number("frames_per_connection")),

@@ -39,16 +39,16 @@ fn a_rate_is_offered_for_half_a_second_unless_all_of_a_run_is_shorter() {
 #[test]
 fn recorded_figures_are_marked() {
     let row = recorded();
-    assert_eq!((row.tcp_mbps, row.udp_pps), (Some(681.5), Some(60e3)));
-    assert!(row.recorded.is_some() && row.added_latency_ns.is_none());
-    assert_eq!(row.tcp_data_packets_per_s, None, "not counted then");
+    assert_eq!((row.number("tcp_mbps"), row.number("udp_pps")), (Some(681.5), Some(60e3)));
+    assert!(row.recorded.is_some() && row.number("added_latency_ns").is_none());
+    assert_eq!(row.number("tcp_data_packets_per_s"), None, "not counted then");
 }
 
 /// Whoever reads the document or the folder sees that nobody measured it: the row says so itself.
 #[test]
 fn recorded_figures_stay_marked_in_documents_and_folders() {
     let mut results = crate::Results::begin();
-    results.add(&[recorded(), SwitchRow::default()]).unwrap();
+    results.add(&[recorded(), Row { recorded: None, ..recorded() }]).unwrap();
     let class = barewire_report::run::HardwareClass::OneMachine;
     let document: serde_json::Value =
         serde_json::from_str(&results.document(class, false, &[]).unwrap()).unwrap();
@@ -58,7 +58,8 @@ fn recorded_figures_stay_marked_in_documents_and_folders() {
     std::fs::remove_dir_all(&parent).unwrap();
     let run = run.unwrap();
     let of_document = [0, 1].map(|index| document["rows"][index]["recorded"].clone());
-    let of_folder = [0, 1].map(|index: usize| run.records[index].row["recorded"].clone());
+    let told = |index: usize| run.records[index].row.get("recorded").cloned().unwrap_or_default();
+    let of_folder = [0, 1].map(told);
     for [recorded, measured] in [of_document, of_folder] {
         assert!(
             recorded.as_str().is_some_and(|text| text.contains("not measured in this run")),
@@ -112,9 +113,9 @@ fn hosts_reach_each_other_on_every_way() {
     ]);
     cell.idle = IdleStrategy::Yield;
     // 1448 bytes a packet, with offloads off: what was counted and what was read tell of the same stream.
-    let per_packet = |row: &SwitchRow| Some(row.tcp_mbps? * 1e6 / 8.0 / row.tcp_data_packets_per_s?);
-    let is_one_stream =
-        |row: &SwitchRow| per_packet(row).is_some_and(|len| (1_000.0..1_600.0).contains(&len));
+    let per_packet =
+        |row: &Row| Some(row.number("tcp_mbps")? * 1e6 / 8.0 / row.number("tcp_data_packets_per_s")?);
+    let is_one_stream = |row: &Row| per_packet(row).is_some_and(|len| (1_000.0..1_600.0).contains(&len));
     // On a machine with much else to do requests wait too long for their answers, and packets for who reads them.
     let (rows, told) = until_seen(
         cell.seconds,
@@ -130,28 +131,33 @@ fn hosts_reach_each_other_on_every_way() {
         },
         |(rows, _)| {
             rows.iter().all(|row| {
-                let has_rates = row.tcp_mbps > Some(0.0) && row.udp_peak_pps > Some(0.0);
-                let has_times = row.rtt_p50_ns.is_some() && row.added_latency_ns.is_some();
+                let has_rates = row.number("tcp_mbps") > Some(0.0) && row.number("udp_peak_pps") > Some(0.0);
+                let has_times =
+                    row.number("rtt_p50_ns").is_some() && row.number("added_latency_ns").is_some();
                 row.void.is_none() && has_rates && has_times && is_one_stream(row)
             })
         },
     );
     assert_eq!(told.len(), 5, "{told:?}");
-    let names: Vec<&str> = rows.iter().map(|r| r.system.as_str()).collect();
+    let names: Vec<&str> = rows.iter().map(|r| r.subject.system.as_str()).collect();
     assert_eq!(names, ["direct", "bridge", "routing", "bare-loop", "barewire"]);
     for row in &rows {
+        let of = |key: &str| row.number(key);
         assert_eq!(row.void, None, "{row:?}");
-        assert!(row.tcp_mbps.unwrap() > 0.0 && row.udp_peak_pps.unwrap() > 0.0, "{row:?}");
+        assert!(of("tcp_mbps") > Some(0.0) && of("udp_peak_pps") > Some(0.0), "{row:?}");
         assert!(is_one_stream(row) || row.contended, "{:?}: {row:?}", per_packet(row));
-        assert!(row.rtt_samples.unwrap() > 0 && row.rtt_lost.is_some(), "{row:?}");
-        assert!(row.rtt_p50_ns.unwrap() > 0 && row.added_latency_ns.is_some(), "{row:?}");
-        assert_eq!(row.paced.len(), PACED_PPS.len());
-        let own_threads = ["bare-loop", "barewire"].contains(&row.system.as_str());
-        let offered = row.paced.iter().any(|paced| paced.void().is_none());
-        assert_eq!(row.cpu_us_per_packet.is_some(), own_threads && offered, "{row:?}");
-        assert_eq!(row.machine_cpu_us_per_packet.is_some(), offered, "{row:?}");
-        assert!(row.machine_cpu_us_per_packet >= row.cpu_us_per_packet, "{row:?}");
+        assert!(of("rtt_samples") > Some(0.0) && of("rtt_lost").is_some(), "{row:?}");
+        assert!(of("rtt_p50_ns") > Some(0.0) && of("added_latency_ns").is_some(), "{row:?}");
+        assert_eq!(row.histograms.runs().unwrap()[0].0, "rtt");
+        let json = serde_json::to_value(row).unwrap();
+        let paced: Vec<Paced> = serde_json::from_value(json["paced"].clone()).unwrap();
+        assert_eq!(paced.len(), PACED_PPS.len());
+        let own_threads = ["bare-loop", "barewire"].contains(&row.subject.system.as_str());
+        let offered = paced.iter().any(|paced| paced.void().is_none());
+        assert_eq!(of("cpu_us_per_packet").is_some(), own_threads && offered, "{row:?}");
+        assert_eq!(of("machine_cpu_us_per_packet").is_some(), offered, "{row:?}");
+        assert!(of("machine_cpu_us_per_packet") >= of("cpu_us_per_packet"), "{row:?}");
     }
-    assert_eq!(rows[0].added_latency_ns, Some(0));
-    assert_eq!(rows[1].over_bridge_ns, Some(0));
+    assert_eq!(rows[0].number("added_latency_ns"), Some(0.0));
+    assert_eq!(rows[1].number("over_bridge_ns"), Some(0.0));
 }
