@@ -263,10 +263,10 @@ impl Workload for StackWorkload {
 pub fn compare(rows: &mut [Row]) {
     let key = |row: &Row| (row.param("stack"), row.param("size"), row.subject.idle_state);
     let is_tcp = |row: &&Row| row.subject.system == "kernel-tcp" && row.is_usable();
-    let tcp: Vec<_> = rows.iter().filter(is_tcp).map(|row| (key(row), row.of_runs("rtt_ns"))).collect();
+    let tcp: Vec<_> = rows.iter().filter(is_tcp).map(|row| (key(row), row.each_run("rtt_ns"))).collect();
     for row in rows.iter_mut().filter(|row| row.subject.system != "kernel-tcp" && row.is_usable()) {
         let Some((_, tcp)) = tcp.iter().find(|(of, _)| *of == key(row)) else { continue };
-        let beside: Vec<f64> = row.of_runs("rtt_ns").iter().zip(tcp).map(|(own, tcp)| own / tcp).collect();
-        row.set_runs("p50_to_tcp", &beside);
+        let own = row.each_run("rtt_ns");
+        row.set_runs("p50_to_tcp", own.iter().zip(tcp).map(|(own, tcp)| Some((*own)? / (*tcp)?)));
     }
 }
