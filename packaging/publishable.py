@@ -1,4 +1,5 @@
-"""The options that leave out what is never published: `publishable.py MANIFEST` says `--exclude NAME` for each such package."""
+"""What is never published is left out: `publishable.py MANIFEST` says `--exclude NAME` for each such package, and with `--names` the names of
+the others."""
 
 import json
 import subprocess
@@ -6,4 +7,7 @@ import sys
 
 command = ["cargo", "metadata", "--no-deps", "--format-version", "1", "--manifest-path", sys.argv[1]]
 metadata = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-print(*(f"--exclude {p['name']}" for p in metadata["packages"] if p["publish"] == []))
+if sys.argv[2:] == ["--names"]:
+    print(*(p["name"] for p in metadata["packages"] if p["publish"] != []))
+else:
+    print(*(f"--exclude {p['name']}" for p in metadata["packages"] if p["publish"] == []))

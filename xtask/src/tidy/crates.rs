@@ -45,6 +45,7 @@ pub fn check(workspace: &Workspace, tree: &Tree, findings: &mut Vec<Finding>) {
         lints(tree, member, findings);
         unsafe_code(tree, member, findings);
         heads(tree, member, findings);
+        whole(tree, member, findings);
     }
     circles(workspace, findings);
 }
@@ -199,6 +200,43 @@ fn heads(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
                 reason: "the file does not begin with a `//!` head".to_owned(),
                 hint: "say what the crate is and what flows through it",
             });
+        }
+    }
+}
+
+/// What reads a file when it is compiled.
+const READERS: &[&str] = &["include_str!(", "include_bytes!(", "include!("];
+
+/// A published crate has what it is built from within its folder; elsewhere nothing else is there. Its tests may look outside.
+fn whole(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
+    if !member.published {
+        return;
+    }
+    let source = format!("{}/src", member.folder);
+    for file in tree.below(&source).filter(|f| f.is_rust()) {
+        let code = scrub(&file.text);
+        let built = code.find("#[cfg(test)]").unwrap_or(code.len());
+        // How far up its own folder is.
+        let depth = file.path[member.folder.len()..].split('/').count() - 2;
+        for (line, (code, text)) in code[..built].lines().zip(file.text.lines()).enumerate() {
+            if !READERS.iter().any(|reader| code.contains(reader)) {
+                continue;
+            }
+            let up = text.split('"').skip(1).step_by(2).map(|path| path.matches("..").count()).max();
+            // From the crate's folder every step up leads out of it.
+            let allowed = if text.contains("CARGO_MANIFEST_DIR") { 0 } else { depth };
+            if up.is_some_and(|up| up > allowed) {
+                findings.push(Finding {
+                    file: file.path.clone(),
+                    line: line + 1,
+                    rule: "whole",
+                    reason: format!(
+                        "`{}` is built from a file outside it, which is not packed with it",
+                        member.name
+                    ),
+                    hint: "link to the file from within the crate: cargo packs what the link leads to",
+                });
+            }
         }
     }
 }

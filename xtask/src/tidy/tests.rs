@@ -360,3 +360,36 @@ fn a_house_without_a_workspace_is_an_error() {
     fs::remove_file(house.0.join("Cargo.toml")).unwrap();
     assert!(check(&house.0).is_err());
 }
+
+#[test]
+fn a_crate_that_is_built_from_what_lies_outside() {
+    let house = House::new();
+    let path = "crates/ground/base/src/data/mod.rs";
+    let reads = |path| {
+        format!("//! Data.\n// include_str!(\"../../../x\")\nconst TEXT: &str = include_str!({path});\n")
+    };
+    for inside in ["\"text\"", "\"../../text\"", "concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/text\")"] {
+        house.write(path, &reads(inside));
+        house.expect_none();
+    }
+    for outside in [
+        "\"../../../text\"",
+        "concat!(\"../../../\", \"text\")",
+        "concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../text\")",
+    ] {
+        house.write(path, &reads(outside));
+        assert_eq!(house.expect("whole", path).line, 3);
+    }
+    house.write(
+        path,
+        &format!(
+            "//! Data.\n#[cfg(test)]\nmod tests {{\n{}}}\n",
+            reads("\"../../../text\"").replace("//! Data.\n", "")
+        ),
+    );
+    house.expect_none();
+    house.write(path, &reads("\"../../../text\""));
+    let manifest = manifest_without_needs("base").replace("[package]\n", "[package]\npublish = false\n");
+    house.write("crates/ground/base/Cargo.toml", &manifest);
+    house.expect_none();
+}

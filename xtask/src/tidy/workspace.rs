@@ -17,6 +17,8 @@ pub struct Member {
     pub needs: Vec<String>,
     /// Names of members that its tests need with a version: what it is published with.
     pub published_for_tests: Vec<String>,
+    /// Whether it may be published.
+    pub published: bool,
 }
 
 impl Member {
@@ -84,6 +86,7 @@ impl Workspace {
                 published_for_tests: ours(
                     &mut dependencies.iter().filter(|d| d["kind"] == "dev" && d["req"] != "*"),
                 ),
+                published: package["publish"].as_array().is_none_or(|registries| !registries.is_empty()),
             });
         }
         members.sort_by(|a, b| a.name.cmp(&b.name));

@@ -51,7 +51,8 @@ macro_rules! embedded {
 
         fn embedded(name: &str) -> Option<&'static str> {
             match name {
-                $($name => Some(include_str!(concat!("../../../../../programs/", $name, ".p4"))),)*
+                // Links to the repository's own: a packed crate has nothing of what lies outside it.
+                $($name => Some(include_str!(concat!("programs/", $name, ".p4"))),)*
                 _ => None,
             }
         }

@@ -1,0 +1,1 @@
+../../../../../../programs/deep_headers.p4

@@ -1,0 +1,1 @@
+../../../../../../programs/ecmp_router.p4

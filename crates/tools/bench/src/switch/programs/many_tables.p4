@@ -1,0 +1,1 @@
+../../../../../../programs/many_tables.p4
