@@ -185,6 +185,7 @@ mod tests {
             folder: folder.to_owned(),
             roots: vec![],
             published_for_tests: Vec::new(),
+            published: true,
             needs: needs.iter().map(|need| (*need).to_owned()).collect(),
         };
         let workspace = Workspace {

@@ -183,9 +183,8 @@ impl Workload for Trips {
 /// Of each round what a request took above a plain round trip.
 fn above(rows: &mut [Row]) {
     let [plain, request] = rows else { return };
-    let differences: Vec<f64> =
-        request.of_runs(TRIP).iter().zip(plain.of_runs(TRIP)).map(|(r, p)| r - p).collect();
-    request.set_runs(ABOVE, &differences);
+    let (own, beside) = (request.each_run(TRIP), plain.each_run(TRIP));
+    request.set_runs(ABOVE, own.iter().zip(&beside).map(|(own, beside)| Some((*own)? - (*beside)?)));
 }
 
 /// The middle of all slices, the least and the most, a line for each figure.
