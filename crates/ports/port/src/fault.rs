@@ -260,7 +260,8 @@ impl<P: Port> Port for Fault<P> {
 
     fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         self.last_now = now;
-        if self.tx.as_ref().is_some_and(|w| !w.is_empty()) {
+        // What the inner port had no room for leaves also when nothing else is sent: whoever waits for it to be sent sends nothing.
+        if !self.outgoing.is_empty() || self.tx.as_ref().is_some_and(|way| !way.is_empty()) {
             self.flush(now)?;
         }
         let Some(way) = &mut self.rx else { return self.inner.rx_burst(now, burst) };

@@ -411,3 +411,17 @@ fn a_port_without_faults_is_watched_too() {
     assert_eq!(a.tx_burst(now, &mut burst).unwrap(), 3);
     assert_eq!((b.rx_burst(now, &mut burst).unwrap(), seen.get()), (3, 3));
 }
+
+/// Who waits until its frames have left sends nothing meanwhile, and only receives.
+#[test]
+fn what_a_full_port_left_behind_leaves_without_more_to_send() {
+    let pool = pool(64);
+    let small = MemoryConfig { slots: 8, ..MemoryConfig::default() };
+    let (inner, mut b) = MemoryPort::pair(small, pool.clone(), pool.clone()).unwrap();
+    let lossy = FaultSettings { loss: f64::MIN_POSITIVE, ..settings() };
+    let mut a = Fault::new(inner, &config(lossy, Direction::Tx)).unwrap();
+    assert_eq!(send(&mut a, ms(0), &pool, 0..12), 12);
+    assert_eq!((a.tx_waiting(), receive(&mut b, ms(0)).len()), (4, 8));
+    assert_eq!(receive(&mut a, ms(1)), []);
+    assert_eq!((a.tx_waiting(), receive(&mut b, ms(1))), (0, vec![8, 9, 10, 11]));
+}
