@@ -46,6 +46,7 @@ pub(crate) struct Line {
 
 pub(crate) struct Control {
     listener: ControlListener,
+    stop: StopFlag,
     config: Config,
     mtu: Arc<AtomicU32>,
     /// To each engine. An application is served by engine number modulo how many there are.
@@ -61,6 +62,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(
         listener: ControlListener,
+        stop: StopFlag,
         config: Config,
         mtu: Arc<AtomicU32>,
         lines: Vec<Line>,
@@ -69,12 +71,13 @@ impl Control {
     ) -> Control {
         let taken = vec![false; config.applications_max as usize];
         let users = Users::new(&config.user, &config.rules, config.transport.flows_max);
-        Control { listener, config, mtu, lines, connections: Vec::new(), taken, users, watchdog, background }
+        let connections = Vec::new();
+        Control { listener, stop, config, mtu, lines, connections, taken, users, watchdog, background }
     }
 
-    /// Runs until `stop`.
-    pub(crate) fn run(mut self, stop: &StopFlag) {
-        while !stop.is_stopped() {
+    /// Runs until the daemon stops.
+    pub(crate) fn run(mut self) {
+        while !self.stop.is_stopped() {
             self.drop_silent();
             let wait = [self.watch(), self.next_silent()].into_iter().flatten().min().map(|wait| Timespec {
                 tv_sec: (wait.as_nanos() / 1_000_000_000) as i64,
@@ -84,7 +87,7 @@ impl Control {
             let mut ready = Vec::new();
             {
                 let mut fds =
-                    vec![PollFd::new(stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
+                    vec![PollFd::new(&self.stop, PollFlags::IN), PollFd::new(&self.listener, PollFlags::IN)];
                 for c in &self.connections {
                     fds.push(PollFd::from_borrowed_fd(c.socket.as_fd(), PollFlags::IN));
                     // The socket once more where there is no process to watch: two entries for each.
@@ -102,10 +105,6 @@ impl Control {
                         ready.push((i, is_dead));
                     }
                 }
-            }
-            if stop.is_stopped() {
-                // Nobody is let in any more, whatever came before the stop was seen.
-                break;
             }
             // From the last to the first, so that removing one does not move those still to come.
             for (i, is_dead) in ready.into_iter().rev() {
@@ -242,6 +241,11 @@ impl Control {
 
     fn admit(&mut self, i: usize, hello: &Hello) -> Result<(), Refused> {
         let refuse = |code, message: String, hint: &str| Refused { code, message, hint: hint.to_owned() };
+        // Here, where nobody comes past: an application that saw the engines end asks again at once, even in the middle of an `accept`.
+        if self.stop.is_stopped() {
+            let message = "the daemon is stopping".to_owned();
+            return Err(refuse(Refused::STOPPING, message, "attach again once it has been started anew"));
+        }
         if hello.version != VERSION {
             let message =
                 format!("the daemon speaks version {VERSION} of the channel, not {}", hello.version);
@@ -311,5 +315,44 @@ impl Control {
             }
         }
         Ok(g)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire_channel::{AttachError, attach};
+    use barewire_testing::Folder;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn who_comes_while_the_daemon_stops_is_told_so_and_not_let_in() {
+        let folder = Folder::new("stops");
+        let socket = folder.path().join("control.sock");
+        let stop = StopFlag::new().unwrap();
+        let mut control = Control::new(
+            ControlListener::bind(&socket).unwrap(),
+            stop.clone(),
+            Config::new("mem:x", Ipv4Addr::new(10, 0, 0, 1), 24),
+            Arc::default(),
+            Vec::new(),
+            None,
+            crate::background::start(std::io::sink()).unwrap().0,
+        );
+        let asks = std::thread::spawn(move || attach(&socket, "late", None));
+        // As when the stop comes between two steps of a round that has begun.
+        stop.stop();
+        while !asks.is_finished() {
+            control.accept();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match asks.join().unwrap() {
+            Err(AttachError::Refused { code, message, hint }) => {
+                assert_eq!((code, message.as_str()), (Refused::STOPPING, "the daemon is stopping"));
+                assert!(hint.contains("attach again"), "{hint}");
+            }
+            other => panic!("{:?}", other.map(|_| "let in")),
+        }
+        assert!(control.taken.iter().all(|taken| !taken) && control.connections.is_empty());
     }
 }

@@ -257,13 +257,10 @@ fn start_engine(
 
 /// Starts the thread that applications speak to.
 fn start_control(control: Control, is_service: bool, stop: &StopFlag) -> Result<JoinHandle<()>, DaemonError> {
-    let run = {
-        let stop = stop.clone();
-        move || {
-            // By the thread that then vouches for the engines: the manager hears it first.
-            Manager::of(is_service).tell("READY=1\n");
-            control.run(&stop);
-        }
+    let run = move || {
+        // By the thread that then vouches for the engines: the manager hears it first.
+        Manager::of(is_service).tell("READY=1\n");
+        control.run();
     };
     std::thread::Builder::new().name("control".to_owned()).spawn(run).map_err(|e| {
         // Nobody would ever stop the engine.
@@ -337,6 +334,7 @@ impl Daemon {
         let told_mtu = Arc::new(AtomicU32::new(least.into()));
         let control = Control::new(
             listener,
+            stop.clone(),
             config.clone(),
             Arc::clone(&told_mtu),
             lines,
