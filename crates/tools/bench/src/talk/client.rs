@@ -1,7 +1,7 @@
 //! The asking end: one session at a server, and what its report is worth.
 
 use super::frame::{Heard, Hearing, say};
-use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, is_wait};
+use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, drain};
 use crate::cpu::{CpuUse, EndUse};
 use barewire_base::{Duration, Instant};
 use barewire_measure::stamp;
@@ -11,8 +11,8 @@ use rustix::net::{SocketAddrAny, SocketFlags, SocketType, bind, connect, socket_
 use serde::{Deserialize, Serialize};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 /// Longest time for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -148,17 +148,7 @@ impl Session {
 /// the server has others.
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = self.control.shutdown(Shutdown::Write);
-        let until = stamp() + GOODBYE;
-        let mut rest = [0; 1024];
-        while stamp() < until && !crate::interrupted() {
-            match self.control.read(&mut rest) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(e) if is_wait(&e) => {}
-                Err(_) => return,
-            }
-        }
+        drain(&mut self.control, GOODBYE, &crate::interrupted);
     }
 }
 

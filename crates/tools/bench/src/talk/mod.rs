@@ -20,16 +20,36 @@ pub(crate) mod server;
 mod tests;
 
 use crate::cpu::EndUse;
+use barewire_base::Duration;
+use barewire_measure::stamp;
 use serde::{Deserialize, Serialize};
-use std::io;
-use std::net::SocketAddr;
+use std::io::{self, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 /// How long a socket call may take before somebody looks whether it is still wanted.
 pub(crate) const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
 
+/// What is read at most of an end from which nothing more is wanted.
+const DRAIN_MAX: usize = 64 << 10;
+
 /// Whether a call only found nothing to do in time.
 pub(crate) fn is_wait(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// Says that nothing more comes, and reads what the other end says still, until it leaves, for `longest` or until `is_over`: closing over
+/// unread bytes would reset the connection, and take along what was said last. Reading this stream waits for [`LOOK`].
+fn drain(stream: &mut TcpStream, longest: Duration, is_over: &dyn Fn() -> bool) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let (mut rest, until, mut left) = ([0; 4096], stamp() + longest, DRAIN_MAX);
+    while stamp() < until && left > 0 && !is_over() {
+        match stream.read(&mut rest) {
+            Ok(0) => return,
+            Ok(n) => left = left.saturating_sub(n),
+            Err(e) if is_wait(&e) => {}
+            Err(_) => return,
+        }
+    }
 }
 
 /// Why two ends do not understand each other.

@@ -1,15 +1,15 @@
 //! The serving end: sessions of clients, and who tells them what they cost.
 
 use super::frame::{Heard, Hearing, say};
-use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, is_wait};
+use super::{Answer, Ask, At, Counted, Hello, LOOK, Report, TalkError, drain, is_wait};
 use crate::cpu::Family;
 use crate::switch::wires::packets_in;
 use barewire_base::{Duration, Instant};
 use barewire_measure::head::VERSION;
 use barewire_measure::stamp;
 use std::collections::HashMap;
-use std::io::{self, Read};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
@@ -19,8 +19,6 @@ const SESSIONS_MAX: usize = 256;
 const CONNECTIONS_MAX: usize = 4096;
 /// How long a new connection may take to say what it is.
 const HELLO_TIME: Duration = Duration::from_secs(5);
-/// What is read of a client that was refused.
-const DRAIN_MAX: usize = 64 << 10;
 /// Shortest interval that is reported.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// How long a word to a client may take.
@@ -180,7 +178,7 @@ impl Desk {
             Err(error) => {
                 if let TalkError::Version(_) = error {
                     say(&mut out, &Answer::Refused(format!("this server speaks version {VERSION}")))?;
-                    drain(&mut out, stopped);
+                    drain(&mut out, HELLO_TIME, stopped);
                 }
                 return Err(error);
             }
@@ -204,27 +202,11 @@ impl Desk {
             waits = format!("{waits} ({})", self.work);
         }
         let talk = Talk { desk: self, token, session: &session, interval_ms };
-        // The client may open its next session when it sees this one closed.
-        let _open = stream.try_clone();
-        let asked = talk.go(waits, stream, out, stopped);
+        // `out` stays open until the session is removed: the client may open its next one when it sees this one closed.
+        let asked = talk.go(waits, stream, &mut out, stopped);
         session.over.store(true, Ordering::Relaxed);
         self.sessions().open.remove(&token);
         asked
-    }
-}
-
-/// Reads what the other end says still, until it has read the last answer and leaves: closing over unread bytes would reset the
-/// connection, and take the answer along.
-fn drain(stream: &mut TcpStream, stopped: &dyn Fn() -> bool) {
-    let _ = stream.shutdown(Shutdown::Write);
-    let (mut rest, until, mut left) = ([0; 4096], stamp() + HELLO_TIME, DRAIN_MAX);
-    while stamp() < until && left > 0 && !stopped() {
-        match stream.read(&mut rest) {
-            Ok(0) => return,
-            Ok(n) => left = left.saturating_sub(n),
-            Err(e) if is_wait(&e) => {}
-            Err(_) => return,
-        }
     }
 }
 
@@ -295,7 +277,7 @@ impl Talk<'_> {
         &self,
         waits: String,
         stream: TcpStream,
-        mut out: TcpStream,
+        out: &mut TcpStream,
         stopped: &dyn Fn() -> bool,
     ) -> Result<(), TalkError> {
         let loopback = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
@@ -308,7 +290,7 @@ impl Talk<'_> {
             // Of streams alone: reading them costs more than all else.
             rx_packets: interval.and_then(|_| packets_in(loopback)).unwrap_or(0),
         };
-        say(&mut out, &Answer::Ready { waits })?;
+        say(out, &Answer::Ready { waits })?;
         let mut hearing = Hearing::new(stream);
         let mut window: Option<Window> = None;
         while !stopped() {
@@ -319,19 +301,19 @@ impl Talk<'_> {
                 (Heard::End, _) => return Ok(()),
                 (Heard::Nothing, Some(window)) if due.is_some_and(|due| stamp() >= due) => {
                     let now = look();
-                    say(&mut out, &Answer::Interval(now.since(&window.last)))?;
+                    say(out, &Answer::Interval(now.since(&window.last)))?;
                     window.last = now;
                 }
                 (Heard::Nothing, _) => {}
                 (Heard::Word(Ask::Begin), window) => {
                     self.await_turn(stopped);
                     *window = Some(self.begin(look()));
-                    say(&mut out, &Answer::Begun)?;
+                    say(out, &Answer::Begun)?;
                 }
                 (Heard::Word(Ask::End), open) => {
                     // Nothing has begun.
                     let Some(window) = open.take() else { return Err(TalkError::Words) };
-                    say(&mut out, &Answer::Report(self.report(&window, &look())))?;
+                    say(out, &Answer::Report(self.report(&window, &look())))?;
                 }
             }
         }
