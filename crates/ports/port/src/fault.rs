@@ -260,10 +260,8 @@ impl<P: Port> Port for Fault<P> {
 
     fn rx_burst(&mut self, now: Instant, burst: &mut Burst) -> Result<usize, PortError> {
         self.last_now = now;
-        // What the inner port had no room for leaves also when nothing else is sent: whoever waits for it to be sent sends nothing.
-        if !self.outgoing.is_empty() || self.tx.as_ref().is_some_and(|way| !way.is_empty()) {
-            self.flush(now)?;
-        }
+        // Also what the inner port had no room for: whoever waits for it to be sent sends nothing else.
+        self.flush(now)?;
         let Some(way) = &mut self.rx else { return self.inner.rx_burst(now, burst) };
         let before = burst.len();
         // What is due goes first; more is taken in only when the caller keeps up, so that a slow caller is no fault.
