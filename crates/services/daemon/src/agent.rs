@@ -470,7 +470,7 @@ impl DaemonAgent {
             _ if has_all_flows => Err(ConnectFailure::TableFull),
             None => Err(ConnectFailure::Unreachable),
             Some(ip) => {
-                let udp_port = match (&self.links, leg) {
+                let udp_port = match (&mut self.links, leg) {
                     (Some(links), Some(leg)) if local_udp_port == 0 => {
                         links.choose_udp_port(endpoint, leg, ip, remote)
                     }

@@ -198,7 +198,7 @@ fn simulate(engines: u8, chosen: bool) -> Row {
         let engine = &mut model.world.engines[e];
         let links = engine.links.as_mut().unwrap();
         if chosen {
-            links.ways[0].queues = Queues { rss: rss(engines.into()), own: vec![e as u32] }.into();
+            links.ways[0].queues = Some(Queues { rss: rss(engines.into()), own: vec![e as u32] });
         }
         let endpoint = engine.stack.endpoint_mut();
         let port = links.choose_udp_port(endpoint, 0, ip(1).into(), remote);

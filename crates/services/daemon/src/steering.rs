@@ -14,7 +14,6 @@ use barewire_host::Datagram;
 use barewire_port::{MemoryConfig, MemoryEnd, MemoryLink, MemoryPort, OpenError, Port, PortUri};
 use barewire_transport::{Endpoint, Memory, engine_for};
 use barewire_wire::msg;
-use std::cell::{Cell, OnceCell};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -138,9 +137,9 @@ impl Queues {
 /// An engine's port, and its queues where they are known.
 struct Way {
     port: PortUri,
-    queues: OnceCell<Queues>,
+    queues: Option<Queues>,
     /// When a device that did not say so was asked last.
-    asked_at: Cell<Instant>,
+    asked_at: Instant,
 }
 
 /// Until a device is asked again: asking takes a lock, and a connection is no place to wait.
@@ -179,10 +178,7 @@ impl LinkEnds {
             table: self.table,
             now: Instant::ZERO,
             pool,
-            ways: ports
-                .into_iter()
-                .map(|port| Way { port, queues: OnceCell::new(), asked_at: Cell::default() })
-                .collect(),
+            ways: ports.into_iter().map(|port| Way { port, queues: None, asked_at: Instant::ZERO }).collect(),
         };
         (0..links.ways.len()).for_each(|leg| links.learn_queues(leg));
         Ok(links)
@@ -201,28 +197,25 @@ impl Links {
     /// Asks a port's card how it chooses a receive queue: anew whenever the port was opened.
     pub(crate) fn learn_queues(&mut self, leg: usize) {
         if let Some(Way { port, queues, .. }) = self.ways.get_mut(leg) {
-            *queues = Queues::of(port).map_or_else(OnceCell::new, OnceCell::from);
+            *queues = Queues::of(port);
         }
     }
 
     /// A UDP port for a flow on `leg` from `local` to `remote` whose answers come in here; zero: any will do, or none was found.
     pub(crate) fn choose_udp_port<M: Memory>(
-        &self,
+        &mut self,
         endpoint: &mut Endpoint<M>,
         leg: usize,
         local: IpAddr,
         remote: SocketAddr,
     ) -> u16 {
-        let Some(way) = self.ways.get(leg) else { return 0 };
+        let Some(way) = self.ways.get_mut(leg) else { return 0 };
         // A device of DPDK starts with the last of its engines, after this one has asked.
-        if way.queues.get().is_none()
-            && way.port.scheme == "dpdk"
-            && self.now.since(way.asked_at.get()) >= ASK_AGAIN
-        {
-            way.asked_at.set(self.now);
-            let _ = Queues::of(&way.port).map(|queues| way.queues.set(queues));
+        let asks = way.queues.is_none() && way.port.scheme == "dpdk";
+        if asks && self.now.since(way.asked_at) >= ASK_AGAIN {
+            (way.asked_at, way.queues) = (self.now, Queues::of(&way.port));
         }
-        let Some(Queues { rss, own }) = way.queues.get() else { return 0 };
+        let Some(Queues { rss, own }) = &way.queues else { return 0 };
         let comes_here =
             |port| rss.queue(remote, SocketAddr::new(local, port)).is_some_and(|queue| own.contains(&queue));
         endpoint.draw_udp_port(comes_here).unwrap_or(0)
