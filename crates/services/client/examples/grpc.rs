@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_stream::Stream;
 use tonic::body::Body;
-use tonic::codegen::http::{Request, Response, uri::PathAndQuery};
+use tonic::codegen::http::{Request, Response, Uri, uri::PathAndQuery};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::transport::server::Connected;
@@ -119,6 +119,27 @@ pub fn flows(listener: AsyncListener) -> impl Stream<Item = io::Result<Accepted>
     tokio_stream::wrappers::ReceiverStream::new(flows)
 }
 
+/// Flows to `address`, as tonic wants them.
+pub fn connector(
+    client: &AsyncClient,
+    address: &str,
+) -> impl Service<
+    Uri,
+    Response = TokioIo<ByteStream>,
+    Error = io::Error,
+    Future = impl Future<Output = io::Result<TokioIo<ByteStream>>> + Send,
+> + Send
++ 'static {
+    let (client, address) = (client.clone(), address.to_owned());
+    tower::service_fn(move |_| {
+        let (client, address) = (client.clone(), address.clone());
+        async move {
+            let flow = client.connect(address, &ConnectOptions::default()).await.map_err(io::Error::other)?;
+            Ok(TokioIo::new(ByteStream::new(flow)))
+        }
+    })
+}
+
 #[tokio::main]
 async fn main() -> Outcome<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -161,20 +182,9 @@ async fn once(channel: &Channel) -> Outcome<(Duration, Echo)> {
 
 async fn ask(address: &str, count: usize) -> Outcome<()> {
     let client = AsyncClient::attach("grpc-client").await?;
-    // The one line that makes it another network: where the channel gets its bytes from.
-    let connector = {
-        let (client, address) = (client.clone(), address.to_owned());
-        tower::service_fn(move |_uri: tonic::codegen::http::Uri| {
-            let (client, address) = (client.clone(), address.clone());
-            async move {
-                let flow =
-                    client.connect(address, &ConnectOptions::default()).await.map_err(io::Error::other)?;
-                Ok::<_, io::Error>(TokioIo::new(ByteStream::new(flow)))
-            }
-        })
-    };
     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
-    let over_flow = endpoint.connect_with_connector(connector).await?;
+    // The one line that makes it another network: where the channel gets its bytes from.
+    let over_flow = endpoint.connect_with_connector(connector(&client, address)).await?;
     let over_tcp = endpoint.tcp_nodelay(true).connect().await?;
     let (_, answer) = once(&over_flow).await?;
     println!("{}", answer.text);

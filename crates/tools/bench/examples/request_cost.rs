@@ -183,8 +183,7 @@ impl Workload for Trips {
 /// Of each round what a request took above a plain round trip.
 fn above(rows: &mut [Row]) {
     let [plain, request] = rows else { return };
-    let (own, beside) = (request.each_run(TRIP), plain.each_run(TRIP));
-    request.set_runs(ABOVE, own.iter().zip(&beside).map(|(own, beside)| Some((*own)? - (*beside)?)));
+    request.set_beside(ABOVE, TRIP, &plain.each_run(TRIP), |own, plain| own - plain);
 }
 
 /// The middle of all slices, the least and the most, a line for each figure.

@@ -19,20 +19,20 @@ mod record;
 
 use barewire_bench::bindings::{Carrier, Settings, Wire};
 use barewire_bench::messages::plan::{core_allowed, default_cores};
+use barewire_bench::render::table;
 use barewire_bench::run::Workload;
 use barewire_bench::stacks::{Place, Serving, Stack, StackWorkload, Trips, compare};
 use barewire_bench::{BenchError, IdleState};
 use barewire_client::aio::{AsyncClient, AsyncListener, ByteStream};
 use barewire_client::{ClientConfig, ConnectOptions};
 use barewire_engine::IdleStrategy;
-use grpc::{Echo, Example, METHOD, flows};
+use grpc::{Echo, Example, METHOD, connector, flows};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use record::{Leave, Outcome, Words, as_table};
-use std::io;
+use record::{Leave, Outcome, Words};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -214,15 +214,8 @@ impl Stack for Tonic {
                 return call(endpoint.connect().await?, at.size, trips).await;
             };
             let client = attach(socket, "stacks client").await?;
-            let connector = tower::service_fn(move |_: tonic::codegen::http::Uri| {
-                let client = client.clone();
-                async move {
-                    let flow =
-                        client.connect(server, &ConnectOptions::default()).await.map_err(io::Error::other)?;
-                    Ok::<_, io::Error>(TokioIo::new(ByteStream::new(flow)))
-                }
-            });
-            call(endpoint.connect_with_connector(connector).await?, at.size, trips).await
+            let channel = endpoint.connect_with_connector(connector(&client, &server.to_string())).await?;
+            call(channel, at.size, trips).await
         })
     }
 }
@@ -317,5 +310,5 @@ fn main() -> Outcome<ExitCode> {
         }
     }
     drop(hosts);
-    leave.measured("stacks", workloads, runs, results, compare, as_table)
+    leave.measured("stacks", workloads, runs, results, compare, table)
 }

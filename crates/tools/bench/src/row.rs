@@ -624,6 +624,19 @@ impl Row {
         }
     }
 
+    /// Sets the figure of the measure `key` of each run to what `beside` says of its `of` and that of another row's run at the same place
+    /// ([`each_run`](Self::each_run)): the two shared a round, and a moment of the machine.
+    pub fn set_beside(
+        &mut self,
+        key: &str,
+        of: &str,
+        others: &[Option<f64>],
+        beside: impl Fn(f64, f64) -> f64,
+    ) {
+        let own = self.each_run(of).into_iter().zip(others);
+        self.set_runs(key, own.map(|(own, other)| Some(beside(own?, (*other)?))).collect::<Vec<_>>());
+    }
+
     /// Sets its CPU, which only one run of several says.
     pub(crate) fn set_cpu(&mut self, run: &Measured) {
         let (ns, parts) = per_op([run.cpu.as_ref()].into_iter());

@@ -266,7 +266,6 @@ pub fn compare(rows: &mut [Row]) {
     let tcp: Vec<_> = rows.iter().filter(is_tcp).map(|row| (key(row), row.each_run("rtt_ns"))).collect();
     for row in rows.iter_mut().filter(|row| row.subject.system != "kernel-tcp" && row.is_usable()) {
         let Some((_, tcp)) = tcp.iter().find(|(of, _)| *of == key(row)) else { continue };
-        let own = row.each_run("rtt_ns");
-        row.set_runs("p50_to_tcp", own.iter().zip(tcp).map(|(own, tcp)| Some((*own)? / (*tcp)?)));
+        row.set_beside("p50_to_tcp", "rtt_ns", tcp, |own, tcp| own / tcp);
     }
 }

@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each example uses some of it")]
 
 use barewire_base::Duration;
-use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::run::{Workload, interleave};
 use barewire_bench::{Control, Head, Results};
@@ -137,9 +136,4 @@ impl Leave {
         let void = rows.iter().any(|row| row.void.is_some());
         Ok(ExitCode::from(if !failed.is_empty() { FAILED } else { u8::from(void) * VOID }))
     }
-}
-
-/// Rows as the command line shows them.
-pub fn as_table(rows: &[Row]) -> String {
-    table(rows)
 }

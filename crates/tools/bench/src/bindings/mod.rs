@@ -362,20 +362,19 @@ pub fn missing(language: Language, carrier: Carrier, window: u32, asked: &Settin
 pub fn compare(rows: &mut [Row]) {
     let key = |row: &Row| (row.subject.system.clone(), row.param("language"), row.param("window"));
     let medians: Vec<_> =
-        rows.iter().filter(|row| row.is_usable()).map(|row| (key(row), row.of_runs("rtt_ns"))).collect();
+        rows.iter().filter(|row| row.is_usable()).map(|row| (key(row), row.each_run("rtt_ns"))).collect();
     for row in rows.iter_mut().filter(|row| row.is_usable()) {
         let (system, language, window) = key(row);
-        let own = row.of_runs("rtt_ns");
-        let beside = |system: &str, language: Option<&str>| -> Vec<f64> {
+        let mut beside = |measure, system: &str, language: Option<&str>| {
             let wanted = (system.to_owned(), language.map(str::to_owned), window.clone());
-            let of = medians.iter().find(|(key, _)| *key == wanted).map(|(_, ns)| ns);
-            of.into_iter().flatten().zip(&own).map(|(of, own)| own / of).collect()
+            if let Some((_, others)) = medians.iter().find(|(key, _)| *key == wanted) {
+                row.set_beside(measure, "rtt_ns", others, |own, other| own / other);
+            }
         };
-        let to_rust = beside(&system, Some(Language::Rust.word()));
-        let to_tcp =
-            if system == "kernel-tcp" { Vec::new() } else { beside("kernel-tcp", language.as_deref()) };
-        row.set_runs("p50_to_rust", to_rust);
-        row.set_runs("p50_to_tcp", to_tcp);
+        beside("p50_to_rust", &system, Some(Language::Rust.word()));
+        if system != "kernel-tcp" {
+            beside("p50_to_tcp", "kernel-tcp", language.as_deref());
+        }
     }
 }
 

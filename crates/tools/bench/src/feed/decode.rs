@@ -227,9 +227,8 @@ pub fn measure(
     let (mut rows, mut failures) = interleave(&mut decoders, runs, progress, &mut |_| {});
     for pair in rows.chunks_exact_mut(2) {
         let [ours, theirs] = pair else { continue };
-        let ratios = theirs.of_runs("ns_per_message").into_iter().zip(ours.of_runs("ns_per_message"));
-        let ratios: Vec<f64> = ratios.map(|(theirs, ours)| theirs / ours).collect();
-        theirs.set_runs("ours_is_times_faster", ratios);
+        let ours = ours.each_run("ns_per_message");
+        theirs.set_beside("ours_is_times_faster", "ns_per_message", &ours, |theirs, ours| theirs / ours);
     }
     match failures.pop() {
         Some(error) if rows.is_empty() => Err(error),

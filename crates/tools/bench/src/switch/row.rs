@@ -248,9 +248,7 @@ pub(super) fn above_floors(rows: &mut [Row]) {
         let floor = rows.iter().find(|row| row.subject.system == floor);
         let Some(floor) = floor.map(|row| row.each_run("rtt_p50_ns")) else { continue };
         for row in &mut *rows {
-            let own = row.each_run("rtt_p50_ns");
-            let above = own.into_iter().zip(&floor).map(|(own, floor)| Some(own? - (*floor)?));
-            row.set_runs(key, above.collect::<Vec<_>>());
+            row.set_beside(key, "rtt_p50_ns", &floor, |own, floor| own - floor);
         }
     }
 }
