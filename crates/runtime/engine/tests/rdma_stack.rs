@@ -159,11 +159,16 @@ impl Connected {
     }
 }
 
+/// A wire that holds eight frames each way.
+fn narrow() -> (MemoryEnd, MemoryEnd) {
+    MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap()
+}
+
 /// A wire that takes eight frames each half a second, as one into an emulated machine that has few turns: requests wait behind one another
 /// for longer than their time-outs, and no copies of them join the queue, which would leave the peer with nothing else to answer.
 #[test]
 fn a_port_that_is_full_is_no_silent_peer() {
-    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (left, right) = narrow();
     let (mut a, mut b) = (stack(left, 1), stack(right, 2));
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut busy = connected(&mut a, &mut b, &mut now);
@@ -181,7 +186,7 @@ fn a_port_that_is_full_is_no_silent_peer() {
 /// A port that others keep full makes no dead peer seem alive.
 #[test]
 fn a_silent_peer_is_given_up_while_others_keep_the_port_full() {
-    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (left, right) = narrow();
     let (mut a, mut b) = (stack(left, 1), stack(right, 2));
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut busy = connected(&mut a, &mut b, &mut now);
@@ -208,7 +213,7 @@ fn a_silent_peer_is_given_up_while_others_keep_the_port_full() {
 /// A process that was stopped while its frames waited offers them to the port before it counts anything.
 #[test]
 fn a_process_that_stood_still_before_a_full_port_repeats_nothing() {
-    let (left, right) = MemoryLink::new(MemoryConfig { slots: 8, ..MemoryConfig::default() }).unwrap();
+    let (left, right) = narrow();
     let (mut a, mut b) = (stack_with(left, 1, |config| config.cm.retry_count = 0), stack(right, 2));
     let mut now = Instant::from_nanos(1_000_000_000);
     let mut busy = connected(&mut a, &mut b, &mut now);
