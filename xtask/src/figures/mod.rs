@@ -353,6 +353,9 @@ impl Document<'_> {
                 "a ratio stands with its range: the median, the least and the most of the runs".to_owned(),
             );
         }
+        if ratio_of_runs && let Some(pooled) = reference.values.iter().find(|path| is_pooled(path)) {
+            self.find(format!("`{pooled}` is of all samples together: a ratio of it has no range"));
+        }
         for (figure, path) in own.iter().zip(&reference.values) {
             match value(path, &rows, over.as_deref(), reference.recorded_in) {
                 Ok((value, unit)) => self.hold(figure, from, path, value, unit),
@@ -476,6 +479,11 @@ impl Document<'_> {
             &format!("is no verdict of these runs, which say: {}", expected.join("; ")),
         );
     }
+}
+
+/// Whether it is a percentile of all samples of a row, as in `rtt_ns.p99`.
+fn is_pooled(path: &str) -> bool {
+    path.split_once("_ns.").is_some_and(|(_, stat)| stat.starts_with('p'))
 }
 
 /// The value of `path` in the rows, or the ratio to that of the others, with its unit.

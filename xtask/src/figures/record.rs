@@ -209,8 +209,9 @@ pub fn folded(values: &[Option<f64>], fold: Fold, path: &str) -> anyhow::Result<
             many => bail!("`{path}` is {} values: select one row, or take min, max or median", many.len()),
         };
     }
-    let mut known: Vec<f64> = values.iter().flatten().copied().collect();
-    ensure!(!known.is_empty(), "the record has no `{path}`");
+    ensure!(!values.is_empty(), "the record has no `{path}`");
+    // Those that are left would be the fast ones: a slow run is the one with too few samples.
+    let Some(mut known) = values.iter().copied().collect::<Option<Vec<f64>>>() else { return Ok(None) };
     known.sort_by(f64::total_cmp);
     let middle = known.len() / 2;
     Ok(Some(match fold {

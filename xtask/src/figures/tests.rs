@@ -7,7 +7,7 @@ const RECORD: &str = r#"{"fingerprint":{"build":{"git_commit":"abc","git_dirty":
  {"system":"barewire","over":"xdp","window":1,"idle_state":"warm","mode":"embedded","rtt_ns":{"p50":5449,"p99":null},
   "runs":[{"p50_ns":5000},{"p50_ns":5449},{"p50_ns":5600},{"p50_ns":5450},{"p50_ns":5440}]},
  {"system":"kernel-tcp","over":"veth","window":1,"idle_state":"warm","mode":"blocking","rtt_ns":{"p50":10898,"p99":20000},
-  "runs":[{"p50_ns":10800},{"p50_ns":10898},{"p50_ns":11000},{"p50_ns":10900},{"p50_ns":10890}]}]}"#;
+  "runs":[{"p50_ns":10800,"p99_ns":null},{"p50_ns":10898,"p99_ns":19000},{"p50_ns":11000},{"p50_ns":10900},{"p50_ns":10890}]}]}"#;
 
 fn tree(readme: &str, files: &[(&str, &str)]) -> Tree {
     let mut all = vec![("README.md", readme), ("benches/runs/day/a.json", RECORD)];
@@ -45,8 +45,8 @@ fn figures_that_say_what_the_record_says() {
     good("<!-- record day -->\nIt takes 5449 ns<!-- fig a.json system=barewire : rtt_ns.p50 -->.", 1);
     good("5.0 to 5.6 us<!-- fig day/a.json system=barewire : min(runs.p50_ns) max(runs.p50_ns) -->", 2);
     good(
-        "2.00 times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : rtt_ns.p50 -->",
-        1,
+        "2.00 (1.93 to 2.20) times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : median(runs.p50_ns) min(runs.p50_ns) max(runs.p50_ns) -->",
+        3,
     );
     good("| n<10000<!-- fig day/a.json system=barewire : rtt_ns.p99 --> |", 1);
     good("waits 10 ms<!-- not measured --> and takes `5 us`\n```\n7 us\n```\n64-byte packets", 0);
@@ -60,11 +60,30 @@ fn a_wrong_number() {
         "5.5 stands here, `rtt_ns.p50` of the record says 5.4",
     );
     bad(
-        "2.1 times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : rtt_ns.p50 -->",
+        "2.1 (1.93 to 2.20) times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : median(runs.p50_ns) min(runs.p50_ns) max(runs.p50_ns) -->",
         1,
         "says 2.0",
     );
     bad("| 3 us<!-- fig day/a.json system=barewire : rtt_ns.p99 --> |", 1, "too few samples");
+}
+
+#[test]
+fn a_ratio_without_a_range() {
+    bad(
+        "2.00 times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : median(runs.p50_ns) -->",
+        1,
+        "stands with its range",
+    );
+    bad(
+        "2.00 times<!-- fig day/a.json system=kernel-tcp over=veth / system=barewire over=xdp : rtt_ns.p50 -->",
+        1,
+        "`rtt_ns.p50` is of all samples together",
+    );
+}
+
+#[test]
+fn a_slow_run_without_a_percentile_is_not_left_out() {
+    bad("19 us<!-- fig day/a.json system=kernel-tcp : median(runs.p99_ns) -->", 1, "too few samples");
 }
 
 #[test]
