@@ -196,6 +196,11 @@ fn distribution(
             }
             _ => runs(row, &[format!("{key}.{stat_key}"), format!("{own}.{stat_key}")], 1.0),
         };
+        let mut runs = runs;
+        if matches!(stat, Stat::Quantile(_)) && runs.len() < valid(row).count() {
+            // Those that have one would be the fast ones: what is said is of all samples together, and no verdict follows from it.
+            runs.clear();
+        }
         // A fast run of a closed loop has more samples: a percentile of all together leans to it, the median of the runs does not.
         if let (Stat::Quantile(_), Some(_), true) = (stat, value, runs.len() > 1) {
             value = crate::compare::median(runs.iter().copied());
@@ -250,11 +255,15 @@ fn number(value: &Value) -> Option<f64> {
     value.as_f64().filter(|n| n.is_finite())
 }
 
-/// The value of each run that is not void, under the first of `paths` that a run has.
+/// The runs that are not void.
+fn valid(row: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let all = row.get("runs").and_then(Value::as_array);
+    all.into_iter().flatten().filter(|run| run.get("void").is_none_or(Value::is_null))
+}
+
+/// The value of each valid run, under the first of `paths` that a run has.
 fn runs(row: &Map<String, Value>, paths: &[String], factor: f64) -> Vec<f64> {
-    let Some(all) = row.get("runs").and_then(Value::as_array) else { return Vec::new() };
-    all.iter()
-        .filter(|run| run.get("void").is_none_or(Value::is_null))
+    valid(row)
         .filter_map(|run| {
             let at =
                 |path: &String| path.split('.').try_fold(run, |value, key| value.get(key)).and_then(number);
@@ -321,6 +330,15 @@ mod tests {
             "response_ns.p50",
             "what a request waits for is a part of it"
         );
+    }
+
+    #[test]
+    fn a_percentile_that_a_slow_run_lacks_is_that_of_all_samples() {
+        let found = figures(&row(r#"{"samples":40000,"rtt_ns":{"p50":9000,"p99":17000},
+            "runs":[{"p50_ns":53000,"p99_ns":null},{"p50_ns":9000,"p99_ns":12000},{"p50_ns":8000,"p99_ns":11000}]}"#));
+        let by = |path: &str| found.iter().find(|f| f.path == path).unwrap();
+        assert_eq!((by("rtt_ns.p99").value, by("rtt_ns.p99").runs.len()), (Some(17_000.0), 0));
+        assert_eq!((by("rtt_ns.p50").value, by("rtt_ns.p50").runs.len()), (Some(9_000.0), 3));
     }
 
     #[test]

@@ -103,7 +103,8 @@ fn messages(here: &[&Item<'_>], ids: &mut Ids) -> Option<Opening> {
     Some(Opening {
         chart,
         sentence: format!(
-            "With one request in flight half of the round trips of {}{chosen} take {median} or less; by their medians it is {}.{}",
+            "With one request in flight the median round trip of {}{chosen} is {median}, the median of its runs; by this it is {}. The picture shows \
+             the samples of all runs together.{}",
             ours.identity.name,
             said.join(", "),
             not_in_the_picture(&all_ours, &baselines),
