@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::verb;
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use serde_json::{Map, Value};
 
@@ -43,6 +44,18 @@ pub fn resolved() -> Value {
     let command = Cli::command();
     let Ok(matches) = command.clone().try_get_matches_from(std::env::args_os()) else { return Value::Null };
     of_matches(&command, &matches)
+}
+
+/// A verb that stands below others is suggested where it is, before one that is only spelt alike: `compare` is `bench compare`.
+pub fn tell_where_it_is(error: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
+    let command = Cli::command();
+    let has = |verb: &&clap::Command| verb.find_subcommand(typed).is_some_and(|below| !below.is_hide_set());
+    let found: Vec<String> =
+        command.get_subcommands().filter(has).map(|verb| format!("{} {typed}", verb.get_name())).collect();
+    if !found.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
+    }
 }
 
 fn of_matches(command: &clap::Command, matches: &clap::ArgMatches) -> Value {
@@ -191,5 +204,17 @@ mod tests {
             (&json!([1, 2]), &json!("mem"), &json!(true))
         );
         assert_eq!((&got["seconds"], &got["runs"], got.get("cores")), (&json!(3), &json!(5), None));
+    }
+
+    #[test]
+    fn a_verb_below_another_is_suggested_where_it_is() {
+        let said = |typed: &str| {
+            let mut error = Cli::command().try_get_matches_from(["barewire", typed]).unwrap_err();
+            tell_where_it_is(&mut error);
+            error.to_string()
+        };
+        assert!(said("compare").contains("'bench compare'"), "{}", said("compare"));
+        assert!(!said("compare").contains("completions"), "{}", said("compare"));
+        assert!(said("swich").contains("'switch'"), "{}", said("swich"));
     }
 }

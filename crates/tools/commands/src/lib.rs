@@ -76,7 +76,8 @@ pub fn main() -> ExitCode {
     let parsed = command.try_get_matches_from(args).and_then(|m| Cli::from_arg_matches(&m));
     let cli = match parsed {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            args::tell_where_it_is(&mut error);
             // Help and version are no errors: clap knows which stream and which code is theirs.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
