@@ -151,7 +151,7 @@ pub struct MsgRow {
     /// Round trip: each percentile over the runs. Tables and verdicts are made of these.
     #[serde(default)]
     pub rtt_of_runs_ns: RunsNs,
-    /// Responses per second of measured time, over all runs.
+    /// Responses per second of measured time: the median of the runs.
     pub rate_per_s: f64,
     /// Closed or open.
     #[serde(rename = "loop")]
@@ -293,9 +293,11 @@ impl MsgRow {
             counts.add(&run.counts);
             seconds += run.measured.as_secs_f64();
         }
-        let rate = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
+        // Of all runs together, as the mean of their round trips is: what Little's law compares.
+        let carried = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
         let rtt_ns = RttNs::from(service.summary());
         let lines: Vec<RunLine> = runs.iter().map(|run| RunLine::of(run)).collect();
+        let rate = median(lines.iter().map(|run| run.rate_per_s)).unwrap_or(0.0);
         let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
         let other = OtherEnd::of_runs(runs.iter().map(|run| run.other_end.as_ref()));
         let (waits, cpu_unknown) = OtherEnd::keys(other);
@@ -345,7 +347,7 @@ impl MsgRow {
             little: service
                 .mean()
                 .filter(|_| !open)
-                .map(|mean_ns| thousandth(little_law_check(w.window, rate, mean_ns))),
+                .map(|mean_ns| thousandth(little_law_check(w.window, carried, mean_ns))),
             command: info.command.clone(),
             arrivals: open.then_some(w.arrivals),
             behind_percent: open.then(|| thousandth(counts.behind_percent())),
