@@ -89,7 +89,7 @@ pub struct Args {
     /// Kernel sockets beside it, or one as this `--role`: kernel-tcp, kernel-udp (a call for each message), kernel-tcp-batch,
     /// kernel-tcp-epoll, kernel-io-uring, kernel-udp-mmsg (many a call), kernel-udp-gso (many as one), with -spin, -spin-sleep (20 us awake,
     /// then asleep) or -busy-poll behind where there is one; all; for
-    /// --secure also kernel-tls (TLS 1.3 by rustls, many a call), kernel-tls-spin; several with commas
+    /// --secure also kernel-tls (TLS 1.3 by rustls, not in the kernel, many a call), kernel-tls-spin; several with commas
     #[arg(long, default_value = "none", help_heading = "Baselines")]
     baseline: Baselines,
     /// Options of barewire's ports, as after the `?` of a URI: 'mode=copy&queue=0'
