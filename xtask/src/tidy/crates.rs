@@ -205,15 +205,16 @@ fn heads(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
 }
 
 /// What reads a file when it is compiled.
-const READERS: &[&str] = &["include_str!(", "include_bytes!(", "include!("];
+const READERS: &[&str] = &["include_str!(", "include_bytes!(", "include!(", "#[path ="];
 
-/// A published crate has what it is built from within its folder; elsewhere nothing else is there. Its tests may look outside.
+/// A published crate has what it and its examples are built from within its folder; elsewhere nothing else is there. Its tests may look
+/// outside.
 fn whole(tree: &Tree, member: &Member, findings: &mut Vec<Finding>) {
     if !member.published {
         return;
     }
-    let source = format!("{}/src", member.folder);
-    for file in tree.below(&source).filter(|f| f.is_rust()) {
+    let folders = ["src", "examples"].map(|name| format!("{}/{name}", member.folder));
+    for file in folders.iter().flat_map(|folder| tree.below(folder)).filter(|f| f.is_rust()) {
         let code = scrub(&file.text);
         let built = code.find("#[cfg(test)]").unwrap_or(code.len());
         // How far up its own folder is.

@@ -380,6 +380,13 @@ fn a_crate_that_is_built_from_what_lies_outside() {
         house.write(path, &reads(outside));
         assert_eq!(house.expect("whole", path).line, 3);
     }
+    house.write(path, &reads("\"text\""));
+    let example = "crates/ground/base/examples/show.rs";
+    house.write(example, "//! Shows.\n#[path = \"../support.rs\"]\nmod support;\n");
+    house.expect_none();
+    house.write(example, "//! Shows.\n#[path = \"../../support.rs\"]\nmod support;\n");
+    assert_eq!(house.expect("whole", example).line, 2);
+    house.write(example, "//! Shows.\n");
     house.write(
         path,
         &format!(

@@ -30,7 +30,7 @@ use tonic::Request;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 
-const PROGRAM: &str = include_str!("../../../../programs/simple_router.p4");
+const PROGRAM: &str = include_str!("simple_router.p4");
 const NAME: &str = "simple_router.p4";
 const DEVICE: u64 = 1;
 /// Calls that a pipelining client has under way.

@@ -25,7 +25,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let routes: u32 = args.next().and_then(|a| a.parse().ok()).unwrap_or(1000);
     let few = args.next().is_some();
-    let text = include_str!("../../../../programs/simple_router.p4");
+    let text = include_str!("simple_router.p4");
     let started = barewire_engine::now();
     let program = source::from_text("simple_router.p4", text).expect("our own program");
     let prepared = Arc::new(Prepared::new(Arc::new(program), EngineKind::Native).expect("our own program"));

@@ -11,7 +11,7 @@
 //! loopback interface. Nobody spins but the daemons in their usual mode, which yield: rows of daemons that sleep (`daemon-park`) stand beside
 //! TCP with cores that are kept awake and with cores that sleep. All systems take turns, A B B A, run by run.
 
-#[path = "../../../services/client/examples/grpc.rs"]
+#[path = "record/grpc.rs"]
 #[allow(dead_code, reason = "its service is measured, its own command line is not")]
 mod grpc;
 #[path = "record/mod.rs"]

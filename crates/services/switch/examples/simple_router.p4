@@ -1,0 +1,1 @@
+../../../../programs/simple_router.p4

@@ -1,0 +1,1 @@
+../../../../services/client/examples/grpc.rs
