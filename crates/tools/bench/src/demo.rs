@@ -1,7 +1,8 @@
 //! The demonstration: each of the four programs for some seconds beside what is known.
 
 use crate::messages::plan::{Mode, Settings, System, planned_systems, seed_systems};
-use crate::messages::{IdleState, MsgRow, MsgWorkload};
+use crate::messages::{IdleState, MsgWorkload};
+use crate::row::Row;
 use crate::switch::plan::Baseline as Known;
 use crate::switch::workload::Masks;
 use crate::{feed, rdma, switch};
@@ -78,16 +79,19 @@ impl Demo {
 
     /// Loads from a tenth to a fifth more than what each of the swept systems has carried in `rows`, each system its own. Systems that were
     /// not measured are left out.
-    pub fn sweep(&self, rows: &[MsgRow]) -> Vec<(System, Settings)> {
+    pub fn sweep(&self, rows: &[Row]) -> Vec<(System, Settings)> {
         let mut all = Vec::new();
         for share in LOADS {
             for system in self.swept() {
                 let (name, over) = system.row_name(self.with_hosts);
                 let best = rows
                     .iter()
-                    .filter(|r| r.system == name && r.over == over && r.void.is_none())
-                    .filter(|r| r.mode != "daemon" && r.mode != "embedded-one-thread")
-                    .map(|r| r.rate_per_s)
+                    .filter(|r| r.subject.system == name && r.subject.over.as_deref() == Some(over))
+                    .filter(|r| r.void.is_none())
+                    .filter(|r| {
+                        !["daemon", "embedded-one-thread"].map(Some).contains(&r.subject.mode.as_deref())
+                    })
+                    .filter_map(|r| r.number("rate_per_s"))
                     .fold(0.0, f64::max);
                 if best < 100.0 {
                     continue;
@@ -261,8 +265,8 @@ mod tests {
             idle_state: crate::IdleState::Warm,
             command: String::new(),
         };
-        let mut row = MsgRow::from_runs(&info, &[]);
-        (row.rate_per_s, row.void) = (1_234_567.0, None);
+        let mut row = info.row(&[]);
+        row.set("rate_per_s", 1_234_567.0);
         let rates: Vec<f64> = demo.sweep(&[row]).iter().filter_map(|(_, s)| s.workload.rate).collect();
         assert_eq!(rates, [120_000.0, 490_000.0, 860_000.0, 1_200_000.0, 1_500_000.0]);
     }

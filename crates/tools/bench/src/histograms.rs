@@ -2,59 +2,13 @@
 
 use barewire_measure::{Histogram, HistogramError};
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 
 /// The histograms of a row. A row is JSON without them; [`Results`](crate::Results) puts them back where they are wanted. Kept as
 /// text (HDR V2, compressed, base64): a histogram takes 230 KB, its text some hundred bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histograms(BTreeMap<String, Vec<String>>);
-
-/// A row of a bench verb: what is printed of it, and the histograms behind it.
-pub trait BenchRow: Serialize {
-    /// Which bench it is of, as the document says it: `msg`, `switch`, `rc-data`, ...
-    fn bench(&self) -> &'static str;
-
-    /// The histograms.
-    fn histograms(&self) -> &Histograms {
-        &NONE
-    }
-
-    /// Why it must not be used, if so.
-    fn void(&self) -> Option<&str>;
-
-    /// In which run it failed and why, where it has runs before that one.
-    fn broken_off(&self) -> Option<&str> {
-        None
-    }
-}
-
-/// A row with histograms that may be void, or broken off, by its fields.
-macro_rules! bench_row {
-    ($row:ty, $bench:expr) => {
-        impl crate::histograms::BenchRow for $row {
-            fn bench(&self) -> &'static str {
-                let bench: fn(&$row) -> &'static str = $bench;
-                bench(self)
-            }
-
-            fn histograms(&self) -> &crate::histograms::Histograms {
-                &self.histograms
-            }
-
-            fn void(&self) -> Option<&str> {
-                self.void.as_deref()
-            }
-
-            fn broken_off(&self) -> Option<&str> {
-                self.broken_off.as_deref()
-            }
-        }
-    };
-}
-pub(crate) use bench_row;
-
-static NONE: Histograms = Histograms(BTreeMap::new());
 
 impl Histograms {
     /// One more run of `name`. A run without a sample has no histogram.

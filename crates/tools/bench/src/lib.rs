@@ -41,16 +41,15 @@ mod wall_clock;
 pub use awake::KeepAwake;
 pub use control::Control;
 pub use error::BenchError;
-pub use histograms::{BenchRow, Histograms};
+pub use histograms::Histograms;
 pub use interrupt::{interrupt, interrupted};
 pub use messages::driver::{
     Clock, Driver, DriverError, MonotonicClock, Overload, RunCounts, RunResult, Void,
 };
 pub use messages::run::{Cell, CellOutcome};
 pub use messages::{
-    Arrivals, CellInfo, HEADER_LEN, IdleState, LoopKind, MsgRow, MsgWorkload, OfRuns, RATE_MAX,
-    RequestResponse, ResponseNs, RunLine, RunsNs, SIZE_MAX, SIZE_MIN, SystemError, SystemName, WINDOW_MAX,
-    Wait, WorkloadError,
+    Arrivals, CellInfo, HEADER_LEN, IdleState, MsgWorkload, RATE_MAX, RequestResponse, SIZE_MAX, SIZE_MIN,
+    SystemError, SystemName, WINDOW_MAX, Wait, WorkloadError,
 };
 pub use progress::{Shown, Ticker, time_text};
 pub use results::{Head, Results, ResultsError};

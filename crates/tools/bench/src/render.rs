@@ -7,7 +7,6 @@ use crate::row::{Kind, Measure, NamedStat, Row, Stat, Unit, Value, shown};
 use barewire_measure::samples_needed;
 use barewire_report::import::by_bench;
 use barewire_report::report::{handicap, is_judged, same_load, same_work};
-use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 
@@ -15,14 +14,14 @@ use std::fmt::Write as _;
 pub use barewire_report::compare::LITTLE_TOLERANCE;
 
 /// A row, and the same as documents have it: by what it says of itself the page judges what may stand beside it, and so do texts.
-pub(crate) struct Known<'a, R> {
-    pub(crate) row: &'a R,
+pub(crate) struct Known<'a> {
+    pub(crate) row: &'a Row,
     fields: Map<String, Json>,
 }
 
-impl<'a, R: Serialize> Known<'a, R> {
-    pub(crate) fn all(rows: &'a [R]) -> Vec<Known<'a, R>> {
-        let fields = |row: &R| match serde_json::to_value(row) {
+impl<'a> Known<'a> {
+    pub(crate) fn all(rows: &'a [Row]) -> Vec<Known<'a>> {
+        let fields = |row: &Row| match serde_json::to_value(row) {
             Ok(Json::Object(mut fields)) => {
                 // What was recorded elsewhere had frames of about that size.
                 if fields.get("recorded").is_some_and(Json::is_string) {
@@ -36,12 +35,12 @@ impl<'a, R: Serialize> Known<'a, R> {
     }
 
     /// [`same_load`]
-    pub(crate) fn same_load<Q>(&self, other: &Known<'_, Q>) -> bool {
+    pub(crate) fn same_load(&self, other: &Known<'_>) -> bool {
         same_load(&self.fields, &other.fields)
     }
 
     /// [`same_work`]
-    pub(crate) fn same_work<Q>(&self, other: &Known<'_, Q>) -> bool {
+    pub(crate) fn same_work(&self, other: &Known<'_>) -> bool {
         same_work(&self.fields, &other.fields)
     }
 
@@ -51,7 +50,7 @@ impl<'a, R: Serialize> Known<'a, R> {
     }
 
     /// [`handicap`]
-    pub(crate) fn handicap<Q>(&self, theirs: &Known<'_, Q>) -> String {
+    pub(crate) fn handicap(&self, theirs: &Known<'_>) -> String {
         handicap(&self.fields, &theirs.fields)
     }
 }
@@ -370,7 +369,7 @@ const BESIDE_NONE: [&str; 2] = ["barewire", "direct"];
 pub fn ratios(rows: &[Row]) -> String {
     let (mut out, rows) = (String::new(), Known::all(rows));
     for ours in rows.iter().filter(|known| known.row.subject.system == "barewire") {
-        let same = |other: &&Known<'_, Row>| {
+        let same = |other: &&Known<'_>| {
             let (a, b) = (&ours.row.subject, &other.row.subject);
             let is_other = !BESIDE_NONE.contains(&b.system.as_str()) && a.bench == b.bench;
             let same_params = other.row.recorded.is_some() || ours.row.same_params(other.row);

@@ -1,7 +1,8 @@
 //! What a command that measures leaves: one JSON document, or a run folder, of the rows of any verb.
 
 use crate::control::Control;
-use crate::histograms::{BenchRow, Histograms};
+use crate::histograms::Histograms;
+use crate::row::Row;
 use barewire_measure::{Fingerprint, HistogramError, realtime_ns};
 use barewire_report::import;
 use barewire_report::run::{AxisValue, HardwareClass, Record, RunError, RunStart, RunWriter};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub enum ResultsError {
     /// A row is no JSON object.
     #[error("a row is not a JSON object: {0}")]
-    MsgRow(#[from] serde_json::Error),
+    Row(#[from] serde_json::Error),
     /// A histogram of another process is none.
     #[error("a histogram: {0}")]
     Histogram(#[from] HistogramError),
@@ -95,14 +96,14 @@ impl Results {
     /// Rows, after those that are there. Each says under `bench` which bench it is of.
     ///
     /// # Errors
-    /// [`ResultsError::MsgRow`].
-    pub fn add<R: BenchRow>(&mut self, rows: &[R]) -> Result<(), ResultsError> {
+    /// [`ResultsError::Row`].
+    pub fn add(&mut self, rows: &[Row]) -> Result<(), ResultsError> {
         for row in rows {
             let text = serde_json::to_string(row)?;
             // Where it belongs comes first.
             let text =
-                format!("{{\"{}\":\"{}\",{}", import::BENCH, row.bench(), text.trim_start_matches('{'));
-            self.rows.push(Line { bench: row.bench(), text, histograms: row.histograms().clone() });
+                format!("{{\"{}\":\"{}\",{}", import::BENCH, row.subject.bench, text.trim_start_matches('{'));
+            self.rows.push(Line { bench: row.subject.bench, text, histograms: row.histograms.clone() });
         }
         Ok(())
     }
@@ -194,14 +195,14 @@ impl Results {
 mod tests {
     use super::*;
     use crate::messages::driver::RunResult;
-    use crate::messages::{CellInfo, IdleState, MsgRow};
+    use crate::messages::{CellInfo, IdleState};
     use crate::messages::{MsgWorkload, SystemName};
     use barewire_measure::Histogram;
     use barewire_report::run::{Role, Run};
     use serde_json::json;
 
     /// Two runs of 30 round trips each.
-    fn row(system: &str, window: u32, rate: Option<f64>) -> MsgRow {
+    fn row(system: &str, window: u32, rate: Option<f64>) -> Row {
         let run = |ns| {
             let run = RunResult::of(ns, 30);
             RunResult { response: rate.is_some().then(|| run.service.clone()), ..run }
@@ -219,7 +220,7 @@ mod tests {
             idle_state: IdleState::Warm,
             command: "barewire bench msg".to_owned(),
         };
-        MsgRow::from_runs(&info, &[run(1_000), run(2_000)])
+        info.row(&[run(1_000), run(2_000)])
     }
 
     fn results() -> Results {

@@ -5,8 +5,9 @@
 //! state the machine was, and whether the row must not be used and why. What only one program knows is one more measure, never a field.
 //!
 //! How a figure of several runs comes about is said once, here: a rate, a cost and a percentile are the median of the runs' own, a count is
-//! their sum. As JSON a row is flat: each parameter and each measure is a key of the row, and of each run. Two more keys explain the others to
-//! whoever reads the document: `params` has the unit of each parameter, `measures` unit, direction and words of each measure.
+//! their sum. Rows of messages have theirs of all runs together, and the runs' own beside them ([`Pooled`]). As JSON a row is flat: each
+//! parameter and each measure is a key of the row, and of each run. Two more keys explain the others to whoever reads the document: `params`
+//! has the unit of each parameter, `measures` unit, direction and words of each measure.
 
 use crate::cpu::{CpuPerOp, CpuUse, PER_OP, per_op};
 use crate::histograms::Histograms;
@@ -20,6 +21,9 @@ use barewire_report::figure::Better;
 use serde_json::Value as Json;
 
 mod json;
+mod spans;
+
+pub use spans::{OfRuns, Pooled};
 
 /// Units of measures and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,23 +66,30 @@ pub struct Param {
     pub value: Json,
     /// Its usual value, which goes without saying: titles leave it out, and tables in which all rows have theirs.
     pub is_usual: bool,
+    /// Who was measured says it already: it is a key of the row, and none of those that the row explains and is told apart by (`params`).
+    pub is_implied: bool,
 }
 
 impl Param {
     /// A setting with a unit.
     pub fn new(key: &'static str, unit: Unit, value: impl Into<Json>) -> Param {
-        Param { key, unit, value: value.into(), is_usual: false }
+        Param { key, unit, value: value.into(), is_usual: false, is_implied: false }
     }
 
     /// One whose value goes without saying where it is `usual`.
     pub fn usually(key: &'static str, value: impl Into<Json>, usual: impl Into<Json>) -> Param {
         let (value, usual) = (value.into(), usual.into());
-        Param { key, unit: Unit::None, is_usual: value == usual, value }
+        Param { is_usual: value == usual, ..Param::word(key, value) }
     }
 
     /// One that documents have, and that another one says in tables.
     pub fn quiet(key: &'static str, value: impl Into<Json>) -> Param {
         Param { is_usual: true, ..Param::word(key, value) }
+    }
+
+    /// One that documents have, and that who was measured says already.
+    pub fn implied(key: &'static str, value: impl Into<Json>) -> Param {
+        Param { is_implied: true, ..Param::quiet(key, value) }
     }
 
     /// One without.
@@ -150,6 +161,8 @@ pub struct Measure {
     pub is_apart: bool,
     /// The measure that says at which load it was taken: two rows are compared by it at the same one.
     pub at_load: Option<&'static str>,
+    /// Of spans: the row's percentiles are those of all runs together, and what documents have of the runs' own.
+    pub pooled: Option<Pooled>,
 }
 
 /// What the constructors below begin with.
@@ -164,6 +177,7 @@ const PLAIN: Measure = Measure {
     in_us: false,
     is_apart: false,
     at_load: None,
+    pooled: None,
 };
 
 impl Measure {
@@ -210,6 +224,11 @@ impl Measure {
         Measure { at_load: Some(key), ..self }
     }
 
+    /// The same of all runs together.
+    pub const fn pooled(self, how: Pooled) -> Measure {
+        Measure { pooled: Some(how), ..self }
+    }
+
     /// The same with a head.
     pub const fn headed(self, head: &'static str) -> Measure {
         Measure { head, ..self }
@@ -228,6 +247,11 @@ impl Measure {
     /// The same, as the median of runs that explains others.
     pub const fn neutral(self) -> Measure {
         Measure { better: None, kind: Kind::Median, ..self }
+    }
+
+    /// The spans of a run that it is of.
+    fn source(&self) -> &'static str {
+        self.pooled.map_or(self.key, |pooled| pooled.of)
     }
 
     /// Without parts by what it is: a count, or a time that is rounded to a whole one.
@@ -424,6 +448,13 @@ impl Measured {
         self
     }
 
+    /// With why the machine was not the run's own, if it was not.
+    #[must_use]
+    pub(crate) fn contended(mut self, reasons: &[String]) -> Measured {
+        (self.contended, self.contention) = (!reasons.is_empty(), reasons.to_vec());
+        self
+    }
+
     /// What it has for the measure `key`.
     pub(crate) fn of(&self, key: &str) -> Option<f64> {
         self.numbers.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
@@ -439,7 +470,7 @@ impl Measured {
     fn value(&self, measure: &Measure) -> Value {
         match measure.kind {
             Kind::Spans(stats) => {
-                self.histogram(measure.key).map_or(Value::None, |h| Value::of_spans(stats, h))
+                self.histogram(measure.source()).map_or(Value::None, |h| Value::of_spans(stats, h))
             }
             Kind::Word => {
                 let found = self.words.iter().find(|(key, _)| *key == measure.key);
@@ -530,10 +561,14 @@ impl Row {
                 Kind::Sum => numbers().reduce(|a, b| a + b).map_or(Value::None, Value::Number),
                 Kind::Spans(stats) => {
                     let mut pooled = Histogram::new();
-                    for histogram in runs.iter().filter_map(|run| run.histogram(measure.key)) {
+                    for histogram in runs.iter().filter_map(|run| run.histogram(measure.source())) {
                         pooled.merge(histogram);
                     }
-                    over_runs(stats, &pooled, at, &each, &mut together)
+                    match measure.pooled {
+                        Some(_) if each.iter().all(|run| run.values[at] == Value::None) => Value::None,
+                        Some(_) => Value::of_spans(stats, &pooled),
+                        None => over_runs(stats, &pooled, at, &each, &mut together),
+                    }
                 }
             });
         }
@@ -574,18 +609,6 @@ impl Row {
     /// Samples of its first spans.
     pub fn samples(&self) -> Option<u64> {
         json::samples(&self.values)
-    }
-
-    /// One statistic of the spans `key`, of all runs together.
-    pub fn stat(&self, key: &str, stat: &str) -> Option<f64> {
-        let (at, stat) = self.stat_at(key, stat)?;
-        self.values[at].stat(stat)
-    }
-
-    /// The same of each run that has it.
-    pub fn stat_of_runs(&self, key: &str, stat: &str) -> impl Iterator<Item = f64> {
-        let at = self.stat_at(key, stat);
-        self.runs.iter().filter_map(move |run| at.and_then(|(at, stat)| run.values[at].stat(stat)))
     }
 
     fn stat_at(&self, key: &str, stat: &str) -> Option<(usize, usize)> {
@@ -646,6 +669,18 @@ impl Row {
         }
     }
 
+    /// Sets what came out for the measure `key` over all runs, or that nothing did.
+    pub(crate) fn put(&mut self, key: &str, value: Value) {
+        if let Some(at) = self.at(key) {
+            self.values[at] = value;
+        }
+    }
+
+    /// What came out for the measure `key` over all runs.
+    pub(crate) fn value(&self, key: &str) -> &Value {
+        self.at(key).map_or(&Value::None, |at| &self.values[at])
+    }
+
     /// Sets the word of the measure `key`, or whatever documents are to have there.
     pub fn set_word(&mut self, key: &str, word: impl Into<Json>) {
         if let Some(at) = self.at(key) {
@@ -655,8 +690,13 @@ impl Row {
 
     /// The word of the measure `key`.
     pub fn word(&self, key: &str) -> Option<&str> {
-        match &self.values[self.at(key)?] {
-            Value::Word(word) => word.as_str(),
+        self.told(key).and_then(Json::as_str)
+    }
+
+    /// What is told for the measure `key`.
+    pub fn told(&self, key: &str) -> Option<&Json> {
+        match self.value(key) {
+            Value::Word(word) => Some(word),
             _ => None,
         }
     }
@@ -671,6 +711,12 @@ impl Row {
         let Some(at) = self.at(key) else { return Vec::new() };
         let of = |run: &Run| run.values[at].number(&self.measures[at]).filter(|_| run.void.is_none());
         self.runs.iter().map(of).collect()
+    }
+
+    /// The figure of the measure `key` of each run that has one, void ones included.
+    pub(crate) fn numbers_of_runs(&self, key: &str) -> impl Iterator<Item = f64> {
+        let at = self.at(key);
+        self.runs.iter().filter_map(move |run| run.values[at?].number(&self.measures[at?]))
     }
 
     /// What each run told for the measure `key`, void ones included.
@@ -694,7 +740,13 @@ impl Row {
 
     /// The parameter `key` as tables show it.
     pub fn param(&self, key: &str) -> Option<String> {
-        self.subject.params.iter().find(|param| param.key == key && !param.value.is_null()).map(Param::shown)
+        self.setting(key).map(shown)
+    }
+
+    /// The parameter `key` as documents have it, where it has one.
+    pub fn setting(&self, key: &str) -> Option<&Json> {
+        let found = self.subject.params.iter().find(|param| param.key == key);
+        found.map(|param| &param.value).filter(|value| !value.is_null())
     }
 
     /// Whether its figures may be compared with others.
@@ -741,8 +793,6 @@ fn over_runs(
     });
     Value::Spans(samples, each.collect())
 }
-
-crate::histograms::bench_row!(Row, |row| row.subject.bench);
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -2,7 +2,8 @@
 
 use barewire_base::Duration;
 use barewire_bench::kernel::{Baseline, Calls, Ends, KernelCell, Protocol, Waiting};
-use barewire_bench::{Cell, IdleState, MsgRow, MsgWorkload};
+use barewire_bench::row::Row;
+use barewire_bench::{Cell, IdleState, MsgWorkload};
 use barewire_netns::{LinkConfig, TwoHosts, TwoHostsConfig};
 use barewire_testing::{Needs, have, have_part, until_seen};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,28 +32,28 @@ fn workload() -> MsgWorkload {
     }
 }
 
-fn run(baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> MsgRow {
+fn run(baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> Row {
     run_between(Ends::loopback(), baseline, idle_state, workload)
 }
 
-fn run_between(ends: Ends, baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> MsgRow {
+fn run_between(ends: Ends, baseline: Baseline, idle_state: IdleState, workload: MsgWorkload) -> Row {
     let _alone = alone();
     let once = |duration| {
         let workload = MsgWorkload { duration, ..workload.clone() };
         let command = "barewire bench msg".to_owned();
         let mut cell = KernelCell::new(baseline, ends.clone(), cores(), workload, idle_state, command);
         let result = cell.run(0).unwrap_or_else(|e| panic!("{}: {e}", cell.info()));
-        let row = MsgRow::from_runs(cell.info(), &[result]);
-        assert_eq!(row.mismatches, 0, "{row:?}");
+        let row = cell.info().row(&[result]);
+        assert_eq!(row.number("mismatches"), Some(0.0), "{row:?}");
         row
     };
     // Few, because the test machine may be busy and a spinner gets a slice of it only now and then. Where it does not get even that,
     // it is given more time.
-    let is_answered = |row: &MsgRow| row.unanswered == 0 && row.samples >= 5;
+    let is_answered = |row: &Row| row.number("unanswered") == Some(0.0) && row.samples() >= Some(5);
     let lengths = [workload.duration, Duration::from_secs(1), Duration::from_secs(8)];
     let row = until_seen(lengths, once, is_answered);
     assert!(is_answered(&row), "{row:?}");
-    assert!(row.rtt_ns.min.unwrap() > 1_000, "no kernel answers within a microsecond: {row:?}");
+    assert!(row.stat("rtt_ns", "min") > Some(1_000.0), "no kernel answers within a microsecond: {row:?}");
     row
 }
 
@@ -66,23 +67,25 @@ fn all() -> impl Iterator<Item = Baseline> {
 fn one_request_at_a_time() {
     for baseline in all() {
         let row = run(baseline, IdleState::Warm, workload());
-        assert_eq!((row.system.as_str(), row.over.as_str()), (baseline.name(), "loopback"));
-        assert_eq!(row.mode, baseline.waiting.name());
-        let cpu = row.cpu.unwrap();
+        let who = &row.subject;
+        assert_eq!((who.system.as_str(), who.over.as_deref()), (baseline.name(), Some("loopback")));
+        assert_eq!(who.mode.as_deref(), Some(baseline.waiting.name()));
+        let cpu = row.cpu.as_ref().unwrap();
         // Both ends work for each message, and whoever spins works all the time.
         let client_ns = cpu.client_ns.unwrap();
         assert!(client_ns > 200.0 && cpu.server_ns.unwrap() > 200.0, "{row:?}");
-        assert!(row.cpu_ns_per_op.unwrap() >= client_ns + cpu.server_ns.unwrap() - 1.0, "{row:?}");
+        assert!(row.number("cpu_ns_per_op").unwrap() >= client_ns + cpu.server_ns.unwrap() - 1.0, "{row:?}");
         assert!(cpu.cores > 0.0 && cpu.cores < 4.0, "{row:?}");
-        assert_eq!(row.idle_state, IdleState::Warm);
+        assert_eq!(who.idle_state, Some(IdleState::Warm));
         // Little's law from the times of all requests: one at a time, they fill the measured time at most, and only the request that
         // was under way when it began counts for more than its share. A machine that takes the client away between a response and the
         // next request leaves holes, but what was answered took its least time at least.
-        let measured_ns = row.samples as f64 / row.rate_per_s * 1e9;
-        let (least, most) = (row.rtt_ns.min.unwrap() as f64, row.rtt_ns.max.unwrap() as f64);
-        let (low, high) = (row.samples as f64 * least / measured_ns, 1.0 + most / measured_ns);
+        let (samples, rate) = (row.samples().unwrap() as f64, row.number("rate_per_s").unwrap());
+        let measured_ns = samples / rate * 1e9;
+        let [least, most] = ["min", "max"].map(|stat| row.stat("rtt_ns", stat).unwrap());
+        let (low, high) = (samples * least / measured_ns, 1.0 + most / measured_ns);
         // Figures of a row are rounded.
-        let little = row.little.unwrap();
+        let little = row.number("little").unwrap();
         assert!((0.9 * low - 0.001..1.1 * high).contains(&little), "{low} to {high}: {row:?}");
     }
 }
@@ -91,7 +94,10 @@ fn one_request_at_a_time() {
 fn a_window_over_several_connections() {
     for baseline in all() {
         let row = run(baseline, IdleState::Warm, MsgWorkload { window: 16, connections: 4, ..workload() });
-        assert_eq!((row.window, row.connections), (16, 4));
+        assert_eq!(
+            (row.param("window").as_deref(), row.param("connections").as_deref()),
+            (Some("16"), Some("4"))
+        );
     }
 }
 
@@ -100,9 +106,9 @@ fn open_loop_at_a_modest_rate() {
     for baseline in all() {
         let state = if baseline == Baseline::BLOCKING_TCP { IdleState::Cold } else { IdleState::Warm };
         let row = run(baseline, state, MsgWorkload { window: 64, rate: Some(1_000.0), ..workload() });
-        assert_eq!(row.offered_per_s, Some(1_000.0));
-        let (service, response) = (row.service_ns.unwrap(), row.response_ns.unwrap());
-        assert!(response.max >= service.max, "{row:?}");
+        assert_eq!(row.setting("offered_per_s"), Some(&1_000.0.into()));
+        let [service, response] = ["service_ns", "response_ns"].map(|key| row.stat(key, "max").unwrap());
+        assert!(response >= service, "{row:?}");
     }
 }
 
@@ -117,9 +123,9 @@ fn between_two_hosts() {
         assert_eq!(ends.server_ip.to_string(), "10.78.0.2");
         let before = twin_packets(&hosts);
         let row = run_between(ends, baseline, IdleState::Warm, workload());
-        assert_eq!(row.over, "veth");
+        assert_eq!(row.subject.over.as_deref(), Some("veth"));
         // Over the wire and nowhere else.
-        assert!(twin_packets(&hosts) - before >= 2 * row.samples, "{row:?}");
+        assert!(twin_packets(&hosts) - before >= 2 * row.samples().unwrap(), "{row:?}");
     }
 }
 

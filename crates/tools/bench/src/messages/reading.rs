@@ -2,47 +2,41 @@
 
 use crate::kernel::Baseline;
 use crate::messages::SystemName;
-use crate::messages::aead::AEAD;
-use crate::messages::system_and_mode;
-use crate::messages::{IdleState, LoopKind, MsgRow, RunLine};
+use crate::messages::row::{is_open, mode_shown, offered, sleepless, window};
+use crate::messages::{IdleState, system_and_mode};
 use crate::render::{Known, rate};
 use crate::rounds::median;
+use crate::row::{Row, Subject};
 use barewire_measure::{OTHERS, OVERSUBSCRIBED, STOLEN, WAITED};
 use barewire_report::compare::{Method, Standing, standing};
 use barewire_report::figure::Better;
 use std::fmt::Write as _;
 
-fn name(row: &MsgRow) -> SystemName {
-    SystemName {
-        system: row.system.clone(),
-        mode: row.mode.clone(),
-        over: row.over.clone(),
-        idle: row.idle.clone(),
-    }
+fn name(row: &Row) -> SystemName {
+    let of = |part: &Option<String>| part.clone().unwrap_or_default();
+    let Subject { system, mode, over, .. } = &row.subject;
+    SystemName { system: system.clone(), mode: of(mode), over: of(over), idle: row.param("idle") }
 }
 
-fn is_ours(row: &MsgRow) -> bool {
-    row.system == "barewire"
+fn is_ours(row: &Row) -> bool {
+    row.subject.system == "barewire"
 }
 
 /// Whether `plain` is the same as `row` without encryption.
-fn is_twin(plain: &MsgRow, row: &MsgRow) -> bool {
+fn is_twin(plain: &Row, row: &Row) -> bool {
+    let (plain, row) = (name(plain), name(row));
     let is_same = row.mode.strip_suffix("-secure") == Some(&plain.mode) && plain.over == row.over;
-    is_ours(plain) && is_same && plain.idle == row.idle
+    plain.system == "barewire" && is_same && plain.idle == row.idle
 }
 
 /// Medians of the runs: of round trips; of an open loop of response times, in which what a request waited for its turn is a part.
-fn medians(row: &MsgRow) -> Vec<f64> {
-    let of = |run: &RunLine| match row.loop_kind {
-        LoopKind::Closed => run.p50_ns,
-        LoopKind::Open => run.response.and_then(|response| response.p50),
-    };
-    row.runs.iter().filter_map(|run| of(run).map(|ns| ns as f64)).collect()
+fn medians(row: &Row) -> Vec<f64> {
+    row.of_runs(if is_open(row) { "response_ns" } else { "rtt_ns" })
 }
 
 /// How `ours` stands beside `theirs` by the medians of their runs. `None` when a row has none, is void, or is overloaded: its median leaves
 /// out who was not answered.
-fn stands(ours: &Known<'_, MsgRow>, theirs: &Known<'_, MsgRow>) -> Option<Standing> {
+fn stands(ours: &Known<'_>, theirs: &Known<'_>) -> Option<Standing> {
     (ours.is_judged() && theirs.is_judged())
         .then(|| standing(&medians(ours.row), &medians(theirs.row), Better::Lower, &Method::default()))?
 }
@@ -53,39 +47,37 @@ const ALL_NAMED: usize = 3;
 /// The baselines that `row` is compared with: all others of its workload and state that encrypt or not as it does, and what it is without
 /// encryption. The cipher alone carries nothing, so it is none of them. Of many, what most programs do (a call for each
 /// message over TCP, asleep in between) and, over TCP and over UDP, whichever is fastest: nobody is to look for it in the table.
-fn baselines<'a, 'b>(rows: &'b [Known<'a, MsgRow>], of: &Known<'a, MsgRow>) -> Vec<&'b Known<'a, MsgRow>> {
+fn baselines<'a, 'b>(rows: &'b [Known<'a>], of: &Known<'a>) -> Vec<&'b Known<'a>> {
     let row = of.row;
     let twin = rows.iter().filter(|b| is_twin(b.row, row) && of.same_load(b));
-    let is_other = |b: &&Known<'_, MsgRow>| {
-        !is_ours(b.row) && b.row.system != AEAD && b.row.secure == row.secure && of.same_load(b)
-    };
-    let all: Vec<&Known<'_, MsgRow>> = rows.iter().filter(is_other).collect();
+    let is_other = |b: &&Known<'_>| !is_ours(b.row) && of.same_work(b);
+    let all: Vec<&Known<'_>> = rows.iter().filter(is_other).collect();
     if all.len() <= ALL_NAMED {
         return twin.chain(all).collect();
     }
     let fastest = |udp: bool| {
         let of = (0..all.len())
-            .filter(|&at| all[at].is_judged() && all[at].row.system.starts_with("kernel-udp") == udp);
+            .filter(|&at| all[at].is_judged() && all[at].row.subject.system.starts_with("kernel-udp") == udp);
         let time = |at: usize| median(medians(all[at].row)).unwrap_or(f64::MAX);
         of.min_by(|&a, &b| time(a).total_cmp(&time(b)))
     };
     let chosen = [fastest(false), fastest(true)];
-    let matters = |(at, b): &(usize, &Known<'_, MsgRow>)| {
-        b.row.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
+    let matters = |(at, b): &(usize, &Known<'_>)| {
+        b.row.subject.system == Baseline::BLOCKING_TCP.name() || chosen.contains(&Some(*at))
     };
     twin.chain(all.iter().copied().enumerate().filter(matters).map(|(_, b)| b)).collect()
 }
 
 /// A line for each of our rows and each baseline that it is compared with: how it stands by the median round trip. Empty when there is
 /// none.
-pub fn ratios(rows: &[MsgRow]) -> String {
+pub fn ratios(rows: &[Row]) -> String {
     let (mut out, rows) = (String::new(), Known::all(rows));
     for ours in rows.iter().filter(|r| is_ours(r.row)) {
         for theirs in baselines(&rows, ours) {
             let Some(standing) = stands(ours, theirs) else { continue };
             let row = ours.row;
             let words = standing.words(&format!("{}{}", name(theirs.row), ours.handicap(theirs)));
-            let load = match row.offered_per_s {
+            let load = match offered(row) {
                 Some(offered) => format!(", offered {}/s, by response times", rate(offered)),
                 None => String::new(),
             };
@@ -93,25 +85,32 @@ pub fn ratios(rows: &[MsgRow]) -> String {
                 out,
                 "{} is {words}, {} B, window {}{load}, {} cores",
                 name(row),
-                row.size,
-                row.window,
-                row.idle_state.word(),
+                row.param("size").unwrap_or_default(),
+                window(row),
+                state(row),
             );
         }
     }
-    let over = |is: fn(&MsgRow) -> bool, over: &str| rows.iter().any(|r| is(r.row) && r.row.over == over);
+    let over = |is: fn(&Row) -> bool, over: &str| {
+        rows.iter().any(|r| is(r.row) && r.row.subject.over.as_deref() == Some(over))
+    };
     if out.is_empty() && over(is_ours, "mem") && over(|row| !is_ours(row), "veth") {
         out += "Not compared: memory is no wire; `--over packet` and `--over xdp` are over one, as baselines here are\n";
     }
     out
 }
 
+/// In which state the cores were, in a word.
+fn state(row: &Row) -> &'static str {
+    row.subject.idle_state.map_or("", IdleState::word)
+}
+
 /// Which rows were taken in which state of the cores.
-fn states(rows: &[MsgRow]) -> String {
+fn states(rows: &[Row]) -> String {
     let of = |state: IdleState| {
         let mut names: Vec<String> = Vec::new();
-        for row in rows.iter().filter(|r| r.idle_state == state) {
-            let name = system_and_mode(&row.system, &row.mode_shown());
+        for row in rows.iter().filter(|r| r.subject.idle_state == Some(state)) {
+            let name = system_and_mode(&row.subject.system, &mode_shown(row));
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -119,8 +118,8 @@ fn states(rows: &[MsgRow]) -> String {
         names.join(", ")
     };
     let (warm, cold) = (of(IdleState::Warm), of(IdleState::Cold));
-    let of_cold = rows.iter().filter(|row| row.idle_state == IdleState::Cold).count();
-    let sleepless = rows.iter().filter(|row| row.sleepless().is_some()).count();
+    let of_cold = rows.iter().filter(|row| row.subject.idle_state == Some(IdleState::Cold)).count();
+    let sleepless = rows.iter().filter(|row| sleepless(row).is_some()).count();
     let cold = if sleepless == 0 {
         cold
     } else {
@@ -137,11 +136,11 @@ fn states(rows: &[MsgRow]) -> String {
 
 /// The rows of one run in a sentence for people: how our rows with one request in flight compare with the baselines, in
 /// which state the cores were, and whether the machine was ours alone.
-pub fn reading(rows: &[MsgRow]) -> String {
+pub fn reading(rows: &[Row]) -> String {
     let (mut comparisons, known) = (Vec::new(), Known::all(rows));
-    for ours in known.iter().filter(|r| is_ours(r.row) && r.row.window == 1) {
+    for ours in known.iter().filter(|r| is_ours(r.row) && window(r.row) == 1) {
         let named =
-            |b: &Known<'_, MsgRow>| system_and_mode(&b.row.system, &b.row.mode_shown()) + &ours.handicap(b);
+            |b: &Known<'_>| system_and_mode(&b.row.subject.system, &mode_shown(b.row)) + &ours.handicap(b);
         let found: Vec<String> = baselines(&known, ours)
             .into_iter()
             .filter_map(|b| Some(stands(ours, b)?.words(&named(b))))
@@ -149,9 +148,9 @@ pub fn reading(rows: &[MsgRow]) -> String {
         if !found.is_empty() {
             comparisons.push(format!(
                 "barewire {} over {}, {}, is {}",
-                ours.row.mode_shown(),
-                ours.row.over,
-                ours.row.idle_state.word(),
+                mode_shown(ours.row),
+                ours.row.subject.over.as_deref().unwrap_or_default(),
+                state(ours.row),
                 found.join(" and ")
             ));
         }
@@ -169,9 +168,9 @@ pub fn reading(rows: &[MsgRow]) -> String {
 }
 
 /// Who else was on the cores, or whether we were too many ourselves.
-fn company(rows: &[MsgRow]) -> String {
+fn company(rows: &[Row]) -> String {
     let count = |word: &str| {
-        let by = |row: &&MsgRow| row.contention.iter().any(|reason| reason.starts_with(word));
+        let by = |row: &&Row| row.contention.iter().any(|reason| reason.starts_with(word));
         rows.iter().filter(by).count()
     };
     let of = rows.len();
@@ -198,9 +197,11 @@ mod tests {
     use super::*;
     use crate::cpu::CpuPerOp;
     use crate::messages::driver::RunResult;
-    use crate::messages::{CellInfo, MsgWorkload, ResponseNs};
+    use crate::messages::{CellInfo, MsgWorkload};
+    use crate::row::Param;
+    use serde_json::Value as Json;
 
-    fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> MsgRow {
+    fn row(system: &str, mode: &str, idle_state: IdleState, ns: u64, contention: &[&str]) -> Row {
         rounds(5, system, mode, idle_state, ns, contention)
     }
 
@@ -211,15 +212,18 @@ mod tests {
         idle_state: IdleState,
         ns: u64,
         contention: &[&str],
-    ) -> MsgRow {
+    ) -> Row {
         let contention = contention.iter().map(|&s| s.to_owned()).collect();
         let run = RunResult { contention, ..RunResult::of(ns, 100) };
         let name = SystemName { system: system.into(), mode: mode.into(), over: "veth".into(), idle: None };
         let workload = MsgWorkload::default();
-        MsgRow::from_runs(
-            &CellInfo { name, workload, idle_state, command: String::new() },
-            &vec![run; rounds],
-        )
+        CellInfo { name, workload, idle_state, command: String::new() }.row(&vec![run; rounds])
+    }
+
+    /// The same with another value of a parameter.
+    fn with(mut row: Row, key: &str, value: impl Into<Json>) -> Row {
+        row.subject.params.iter_mut().find(|param| param.key == key).unwrap().value = value.into();
+        row
     }
 
     #[test]
@@ -298,12 +302,10 @@ mod tests {
             warm("kernel-udp", 14_000),
             warm("kernel-udp-spin", 7_000),
         ];
-        for row in &mut rows {
-            row.window = 32;
-        }
-        let named = |rows: &[MsgRow]| -> Vec<String> {
+        rows = rows.into_iter().map(|row| with(row, "window", 32)).collect();
+        let named = |rows: &[Row]| -> Vec<String> {
             let known = Known::all(rows);
-            baselines(&known, &known[0]).iter().map(|b| b.row.system.clone()).collect()
+            baselines(&known, &known[0]).iter().map(|b| b.row.subject.system.clone()).collect()
         };
         assert_eq!(named(&rows), ["kernel-tcp", "kernel-tcp-batch-spin", "kernel-udp-spin"]);
         rows[3].void = Some("late".to_owned());
@@ -314,7 +316,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            !ratios(&rows[..2].iter().map(|r| MsgRow { window: 1, ..r.clone() }).collect::<Vec<_>>())
+            !ratios(&rows[..2].iter().map(|r| with(r.clone(), "window", 1)).collect::<Vec<_>>())
                 .contains("a call")
         );
     }
@@ -329,13 +331,22 @@ mod tests {
             warm("kernel-tls", "blocking", 20_000),
             warm("aead", "aes-128-gcm", 500),
         ];
-        assert_eq!(rows.each_ref().map(|row| row.secure), [false, true, false, true, true]);
+        let secure = rows.each_ref().map(|row| row.setting("secure") == Some(&Json::Bool(true)));
+        assert_eq!(secure, [false, true, false, true, true]);
+        let told = serde_json::to_value(&rows[1]).unwrap();
+        assert_eq!(
+            (&told["secure"], told["params"].get("secure")),
+            (&Json::Bool(true), None),
+            "the mode says it"
+        );
         let known = Known::all(&rows);
-        let with = |at: usize| -> Vec<(&str, &str)> {
-            baselines(&known, &known[at]).iter().map(|b| (&b.row.system[..], &b.row.mode[..])).collect()
+        let beside = |at: usize| -> Vec<String> {
+            let row = |known: &&Known<'_>| known.row.subject.clone();
+            let name = |who: Subject| format!("{} {}", who.system, who.mode.unwrap_or_default());
+            baselines(&known, &known[at]).iter().map(row).map(name).collect()
         };
-        assert_eq!(with(0), [("kernel-tcp", "blocking")]);
-        assert_eq!(with(1), [("barewire", "embedded"), ("kernel-tls", "blocking")]);
+        assert_eq!(beside(0), ["kernel-tcp blocking"]);
+        assert_eq!(beside(1), ["barewire embedded", "kernel-tls blocking"]);
     }
 
     #[test]
@@ -350,9 +361,10 @@ mod tests {
             assert!(text.contains(&format!("is 0.250{range} times kernel-tcp blocking ({words})")), "{text}");
             assert!(!text.contains("faster"), "{text}");
             assert!(ratios(&rows).contains(words), "{}", ratios(&rows));
-            let overloaded = MsgRow { overloaded: Some("12 % never sent".to_owned()), ..theirs.clone() };
+            let mut overloaded = theirs.clone();
+            overloaded.set_word("overloaded", "12 % never sent");
             assert_eq!(ratios(&[ours.clone(), overloaded]), "");
-            let rows = [ours, MsgRow { void: Some("late".to_owned()), ..theirs }];
+            let rows = [ours, Row { void: Some("late".to_owned()), ..theirs }];
             assert_eq!(ratios(&rows), "");
             assert!(reading(&rows).starts_with("nothing was measured that could be compared"));
         }
@@ -362,12 +374,15 @@ mod tests {
     #[test]
     fn an_open_loop_is_judged_by_response_times() {
         let open = |system: &str, response: u64| {
-            let row = row(system, "m", IdleState::Warm, 10_000, &[]);
-            let runs = row.runs.iter().map(|run| RunLine {
-                response: Some(ResponseNs { p50: Some(response), p99: None, p99_9: None }),
-                ..run.clone()
-            });
-            MsgRow { loop_kind: LoopKind::Open, offered_per_s: Some(5e4), runs: runs.collect(), ..row }
+            let run = RunResult {
+                response: Some(RunResult::of(response, 100).service),
+                ..RunResult::of(10_000, 100)
+            };
+            let name =
+                SystemName { system: system.into(), mode: "m".into(), over: "veth".into(), idle: None };
+            let workload = MsgWorkload { rate: Some(5e4), ..MsgWorkload::default() };
+            let (idle_state, command) = (IdleState::Warm, String::new());
+            CellInfo { name, workload, idle_state, command }.row(&vec![run; 5])
         };
         let rows = [open("barewire", 60_000), open("kernel-tcp", 12_000)];
         let text = ratios(&rows);
@@ -377,7 +392,10 @@ mod tests {
 
     #[test]
     fn memory_is_no_wire_and_two_engines_are_not_one() {
-        let over = |row: MsgRow, over: &str| MsgRow { over: over.to_owned(), ..row };
+        let over = |mut row: Row, over: &str| {
+            row.subject.over = Some(over.to_owned());
+            row
+        };
         let ours = row("barewire", "embedded", IdleState::Warm, 1_000, &[]);
         let theirs = row("kernel-tcp", "blocking", IdleState::Warm, 10_000, &[]);
         let text = ratios(&[over(ours.clone(), "mem"), theirs.clone()]);
@@ -389,13 +407,15 @@ mod tests {
             ),
             "{text}"
         );
-        assert_eq!(ratios(&[MsgRow { engines: Some(2), ..ours }, theirs]), "");
+        let mut two = ours;
+        two.subject.params.push(Param::word("engines", 2));
+        assert_eq!(ratios(&[two, theirs]), "");
     }
 
     #[test]
     fn only_equal_workloads_are_compared() {
         let ours = row("barewire", "embedded", IdleState::Warm, 10_000, &[]);
-        let theirs = MsgRow { window: 32, ..row("kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]) };
+        let theirs = with(row("kernel-tcp", "blocking", IdleState::Warm, 40_000, &[]), "window", 32);
         let rows = [ours, theirs];
         assert_eq!(ratios(&rows), "");
         let text = reading(&rows);

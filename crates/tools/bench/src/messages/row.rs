@@ -1,15 +1,17 @@
-//! A row: everything that is known about one figure.
+//! A row of messages: who asked and answered, with how many requests outstanding or on which schedule, and what came of all runs.
+//!
+//! Rates, costs and percentiles of a row are of all its runs together, as all are of one length; what verdicts are made of, the runs' own
+//! percentiles, stands beside them under `rtt_of_runs_ns` and `response_of_runs_ns`.
 
-use crate::cpu::{CpuPerOp, per_op};
-use crate::histograms::Histograms;
+use crate::cpu::{PER_OP, per_op};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
-use crate::messages::{Arrivals, MsgWorkload, SystemName};
-use crate::rounds::{median, once_each};
-use crate::talk::client::OtherEnd;
+use crate::messages::{MsgWorkload, SystemName};
+use crate::row::{Measure, Measured, NamedStat, Param, Pooled, Row, Stat, Subject, Unit, Value};
 use crate::wall_clock::WallTime;
-use barewire_measure::{Histogram, RttNs, little_law_check};
+use barewire_measure::{Histogram, little_law_check};
 use barewire_report::report::SLEEPS_BELOW;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json, json};
 
 /// In what state the cores were that the run used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,201 +34,72 @@ impl IdleState {
     }
 }
 
-/// Closed or open loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LoopKind {
-    /// A window of requests outstanding: the next one waits for a response.
-    Closed,
-    /// An absolute schedule of intended send times.
-    Open,
+/// The bench that rows of messages are of.
+const BENCH: &str = "msg";
+
+/// The statistics of an object such as `rtt_ns`.
+const STATS: &[NamedStat] = &[
+    ("min", "", Stat::Min),
+    ("p50", "p50", Stat::Quantile(0.5)),
+    ("p90", "", Stat::Quantile(0.9)),
+    ("p99", "p99", Stat::Quantile(0.99)),
+    ("p99_9", "p99.9", Stat::Quantile(0.999)),
+    ("max", "max", Stat::Max),
+];
+
+/// From the send call (t1) to the response in the application (t5): a closed loop's round trip, an open loop's service time.
+const SERVICE: Pooled = Pooled {
+    of: "service",
+    of_runs: "rtt_of_runs_ns",
+    in_run: &[("p50", "p50_ns"), ("p99", "p99_ns"), ("p99_9", "p99_9_ns")],
+};
+/// Open loop: from the intended send (t0) to the response (t5).
+const RESPONSE: Pooled = Pooled {
+    of: "response_ns",
+    of_runs: "response_of_runs_ns",
+    in_run: &[("p50", "response.p50"), ("p99", "response.p99"), ("p99_9", "response.p99_9")],
+};
+
+/// A figure of all runs that explains others.
+const fn ratio(key: &'static str, step: f64) -> Measure {
+    Measure::count(key, "").neutral().in_unit(Unit::None, step)
 }
 
-/// One run of a row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunLine {
-    /// Median of the run: service time, as `rtt_ns`.
-    pub p50_ns: Option<u64>,
-    /// 99th percentile of the run.
-    pub p99_ns: Option<u64>,
-    /// 99.9th percentile of the run.
-    #[serde(default)]
-    pub p99_9_ns: Option<u64>,
-    /// Open loop: the same from the intended send.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response: Option<ResponseNs>,
-    /// Responses per second.
-    pub rate_per_s: f64,
-    /// Responses with a time.
-    pub samples: u64,
-    /// Others ran on our cores, the hypervisor took them, or our own threads were more than they.
-    pub contended: bool,
-    /// CPU of both ends for each request with its response, in ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_ns_per_op: Option<f64>,
-    /// Why the run is void, if it is.
-    pub void: Option<String>,
-    /// What of the offered load was not carried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overloaded: Option<String>,
-    /// When the run measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub measured: Option<WallTime>,
-}
-
-/// Response times of one run of an open loop, from the intended send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResponseNs {
-    /// Median.
-    pub p50: Option<u64>,
-    /// 99th percentile.
-    pub p99: Option<u64>,
-    /// 99.9th percentile.
-    pub p99_9: Option<u64>,
-}
-
-/// A percentile over the runs of a row, in ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OfRuns {
-    /// Median of the runs' own.
-    pub median: u64,
-    /// Of the best run.
-    pub min: u64,
-    /// Of the worst run.
-    pub max: u64,
-}
-
-impl OfRuns {
-    /// `None` when any run is too short for it, or there is none.
-    fn over(values: impl Iterator<Item = Option<u64>>) -> Option<OfRuns> {
-        let values = values.collect::<Option<Vec<u64>>>()?;
-        let (min, max) = (*values.iter().min()?, *values.iter().max()?);
-        let median = median(values.iter().map(|ns| *ns as f64))?;
-        Some(OfRuns { median: median.round() as u64, min, max })
-    }
-}
-
-/// Percentiles over the runs of a row. What a table shows: a pool of all samples leans to the fast runs, which make more of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunsNs {
-    /// Medians.
-    pub p50: Option<OfRuns>,
-    /// 99th percentiles.
-    pub p99: Option<OfRuns>,
-    /// 99.9th percentiles.
-    pub p99_9: Option<OfRuns>,
-}
-
-/// One row of a report. Times are nanoseconds from the send call (t1) to the response in the application (t5).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MsgRow {
-    /// `barewire`, `kernel-tcp`, ...
-    pub system: String,
-    /// How it waits.
-    pub mode: String,
-    /// What lies between the two ends.
-    pub over: String,
-    /// What each party does when nothing comes, where that is a choice of its own: `yield`, `park`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle: Option<String>,
-    /// Whether the messages are encrypted.
-    #[serde(default)]
-    pub secure: bool,
-    /// Bytes of a request, and of its response.
-    pub size: u32,
-    /// Requests outstanding at once (closed loop), or at most (open loop).
-    pub window: u32,
-    /// Connections they are spread over.
-    pub connections: u32,
-    /// Engines of each daemon, and receive queues of its interface, where there are several.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engines: Option<u8>,
-    /// Receive queues of each interface.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queues: Option<u32>,
-    /// Responses with a time, over all runs.
-    pub samples: u64,
-    /// Round trip: service time, the samples of all runs together.
-    pub rtt_ns: RttNs,
-    /// Round trip: each percentile over the runs. Tables and verdicts are made of these.
-    #[serde(default)]
-    pub rtt_of_runs_ns: RunsNs,
-    /// Responses per second of measured time: the median of the runs.
-    pub rate_per_s: f64,
-    /// Closed or open.
-    #[serde(rename = "loop")]
-    pub loop_kind: LoopKind,
-    /// Open loop: requests per second of the schedule.
-    pub offered_per_s: Option<f64>,
-    /// Open loop: from the send call (t1) to the response (t5).
-    pub service_ns: Option<RttNs>,
-    /// Open loop: from the intended send (t0) to the response (t5).
-    pub response_ns: Option<RttNs>,
-    /// Open loop: `response_ns` over the runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response_of_runs_ns: Option<RunsNs>,
-    /// Open loop: from the intended send (t0) to the send call (t1), of sends that nothing held back: what the generator itself adds to
-    /// every response time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub send_lag_ns: Option<RttNs>,
-    /// Measured seconds, over all runs.
-    pub seconds: f64,
-    /// Each run.
-    pub runs: Vec<RunLine>,
-    /// State of the cores.
-    pub idle_state: IdleState,
-    /// Some run was contended.
-    pub contended: bool,
-    /// Closed loop: rate times mean round trip, divided by the window (Little's law). 1 when times and rate agree.
-    pub little: Option<f64>,
-    /// The exact command that produced the row.
-    pub command: String,
-    /// Open loop: how gaps are drawn.
-    pub arrivals: Option<Arrivals>,
-    /// Open loop: sends more than a millisecond behind schedule, in percent.
-    pub behind_percent: Option<f64>,
-    /// Every byte of every response was compared.
-    pub verified: bool,
-    /// Responses that differed from their requests.
-    pub mismatches: u64,
-    /// Requests sent again.
-    pub resends: u64,
-    /// Requests never answered.
-    pub unanswered: u64,
-    /// Of a warm-up that waits for the median to stand still: whether it did in every run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settled: Option<bool>,
-    /// Seed of payload and gaps.
-    pub seed: u64,
-    /// Why the machine was not ours alone.
-    pub contention: Vec<String>,
-    /// Why the row must not be used, if so: the first void run's reason.
-    pub void: Option<String>,
-    /// The offered load was more than the system carries: what of it was not answered, or not sent. A result; `rate_per_s` is what was
-    /// carried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overloaded: Option<String>,
-    /// CPU time for each request with its response, both ends together, in ns.
-    #[serde(default)]
-    pub cpu_ns_per_op: Option<f64>,
-    /// Whose, and where.
-    #[serde(default)]
-    pub cpu: Option<CpuPerOp>,
-    /// Between two machines: how both ends wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits: Option<String>,
-    /// Between two machines: why the other end's CPU is not known, if it is not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_unknown: Option<String>,
-    /// A run failed, and those after it were not made: which, and why. The figures are of the runs before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub broken_off: Option<String>,
-    /// `service`; of an open loop `response` and `send_lag`, too.
-    #[serde(default, skip_serializing)]
-    pub histograms: Histograms,
-}
-
-crate::histograms::bench_row!(MsgRow, |_| "msg");
+/// What is measured.
+const MEASURES: &[Measure] = &[
+    Measure::spans("rtt_ns", "round trip", STATS).pooled(SERVICE),
+    Measure::rate("rate_per_s", "rate/s", "rate").in_unit(Unit::PerSecond, 0.1),
+    // An open loop's once more, under a name that is no round trip's.
+    Measure::spans("service_ns", "service", STATS).pooled(Pooled {
+        of: "service_ns",
+        of_runs: "",
+        in_run: &[],
+    }),
+    Measure::spans("response_ns", "response", STATS).pooled(RESPONSE),
+    // From the intended send (t0) to the send call (t1), of sends that nothing held back: what the generator itself adds to every response
+    // time.
+    Measure {
+        better: None,
+        ..Measure::spans("send_lag_ns", "send lag", STATS).pooled(Pooled {
+            of: "send_lag_ns",
+            of_runs: "",
+            in_run: &[],
+        })
+    },
+    ratio("seconds", 1e-9),
+    // Closed loop: rate times mean round trip, divided by the window (Little's law). 1 when times and rate agree.
+    ratio("little", 0.001),
+    // Open loop: sends more than a millisecond behind schedule, in percent.
+    ratio("behind_percent", 0.001),
+    Measure::count("mismatches", ""),
+    Measure::count("resends", "resends"),
+    Measure::count("unanswered", ""),
+    // Of a warm-up that waits for the median to stand still: whether it did in every run.
+    Measure::word("settled", ""),
+    // The offered load was more than the system carries: what of it was not answered, or not sent. A result; `rate_per_s` is what was
+    // carried.
+    Measure::word("overloaded", ""),
+];
 
 /// What a row is made from besides its runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,150 +125,175 @@ impl std::fmt::Display for CellInfo {
     }
 }
 
-impl MsgRow {
-    /// Busy cores of a row on cores that were left to sleep, where they were so busy that they did not: an engine that polls for a while
-    /// before it sleeps never does so in a closed loop that is faster.
-    pub fn sleepless(&self) -> Option<f64> {
-        let busy = self.cpu.as_ref().filter(|_| self.idle_state == IdleState::Cold)?.cores;
-        (busy > SLEEPS_BELOW).then_some(busy)
+impl CellInfo {
+    /// The row of some runs: histograms merged, each run's own figures kept.
+    pub fn row<'a>(&self, runs: impl IntoIterator<Item = &'a RunResult>) -> Row {
+        let runs: Vec<&RunResult> = runs.into_iter().collect();
+        let each: Vec<Measured> = runs.iter().map(|run| measured(run)).collect();
+        let mut row = Row::of(self.subject(), MEASURES, &each);
+        self.take_all(&mut row, &runs);
+        row
     }
 
-    /// The mode as tables show it.
-    pub fn mode_shown(&self) -> String {
-        crate::messages::mode_shown(&self.mode, self.idle.as_deref())
-    }
-
-    /// Makes the row of some runs of one cell: histograms merged, each run's own figures kept.
-    pub fn from_runs(info: &CellInfo, runs: &[RunResult]) -> MsgRow {
-        MsgRow::of_runs(info, &runs.iter().collect::<Vec<_>>())
-    }
-
-    pub(crate) fn of_runs(info: &CellInfo, runs: &[&RunResult]) -> MsgRow {
-        let w = &info.workload;
+    fn subject(&self) -> Subject {
+        let (name, w) = (&self.name, &self.workload);
         let open = w.rate.is_some();
-        let mut service = Histogram::new();
-        let mut response = Histogram::new();
-        let mut send_lag: Option<Histogram> = None;
-        let mut counts = RunCounts::default();
-        let mut seconds = 0.0;
-        let mut histograms = Histograms::default();
+        let engines = (w.engines > 1 && name.has_engines()).then_some(w.engines);
+        let queues = (w.queues > 1 && name.system == "barewire").then_some(w.queues);
+        let mut params: Vec<Param> = Vec::new();
+        params.extend(name.idle.as_ref().map(|idle| Param::word("idle", idle.clone())));
+        params.push(Param::implied("secure", name.is_secure()));
+        params.push(Param::new("size", Unit::Bytes, w.size));
+        params.push(Param::word("window", w.window));
+        params.push(Param::usually("connections", w.connections, 1));
+        params.extend(engines.map(|engines| Param::word("engines", engines)));
+        params.extend(queues.map(|queues| Param::word("queues", queues)));
+        params.push(Param::usually("loop", if open { "open" } else { "closed" }, "closed"));
+        params.push(Param::new("offered_per_s", Unit::PerSecond, w.rate));
+        params.push(Param::word("arrivals", json!(open.then_some(w.arrivals))));
+        params.push(Param::usually("verified", w.verify, false));
+        params.push(Param::quiet("seed", w.seed));
+        Subject {
+            bench: BENCH,
+            system: name.system.clone(),
+            mode: Some(name.mode.clone()),
+            over: Some(name.over.clone()),
+            params,
+            idle_state: Some(self.idle_state),
+            command: self.command.clone(),
+            ..Subject::default()
+        }
+    }
+
+    /// Takes in what all runs are together and no run is by itself.
+    fn take_all(&self, row: &mut Row, runs: &[&RunResult]) {
+        let open = self.workload.rate.is_some();
+        let (mut service, mut counts, mut seconds) = (Histogram::new(), RunCounts::default(), 0.0);
         for run in runs {
             service.merge(&run.service);
-            histograms.push("service", &run.service);
-            if let Some(r) = &run.response {
-                response.merge(r);
-                histograms.push("response", r);
-            }
-            if let Some(lag) = &run.send_lag {
-                send_lag.get_or_insert_with(Histogram::new).merge(lag);
-                histograms.push("send_lag", lag);
-            }
             counts.add(&run.counts);
             seconds += run.measured.as_secs_f64();
         }
-        // Of all runs together, as the mean of their round trips is: what Little's law compares.
+        // As the mean of the round trips is: what Little's law compares. The row's rate is the median of the runs.
         let carried = if seconds > 0.0 { counts.completed as f64 / seconds } else { 0.0 };
-        let rtt_ns = RttNs::from(service.summary());
-        let lines: Vec<RunLine> = runs.iter().map(|run| RunLine::of(run)).collect();
-        let rate = median(lines.iter().map(|run| run.rate_per_s)).unwrap_or(0.0);
-        let (cpu_ns_per_op, cpu) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
-        let other = OtherEnd::of_runs(runs.iter().map(|run| run.other_end.as_ref()));
-        let (waits, cpu_unknown) = OtherEnd::keys(other);
-        let mut overload: Option<Overload> = None;
-        for run in runs.iter().filter_map(|run| run.overload()) {
-            let sum = overload.get_or_insert(Overload { due: 0, unanswered: 0, unsent: 0, late: 0 });
-            sum.unanswered += run.unanswered;
-            sum.unsent += run.unsent;
-            sum.late += run.late;
+        row.set("seconds", seconds);
+        if open {
+            row.put("service_ns", row.value("rtt_ns").clone());
+            row.set("behind_percent", counts.behind_percent());
+        } else if let Some(mean_ns) = service.mean() {
+            row.set("little", little_law_check(self.workload.window, carried, mean_ns));
         }
-        // Of all runs, those that carried everything included.
-        let overload = overload.map(|sum| Overload { due: counts.sends + counts.unsent, ..sum });
-        MsgRow {
-            system: info.name.system.clone(),
-            mode: info.name.mode.clone(),
-            over: info.name.over.clone(),
-            idle: info.name.idle.clone(),
-            secure: info.name.is_secure(),
-            size: w.size,
-            window: w.window,
-            connections: w.connections,
-            engines: (w.engines > 1 && info.name.has_engines()).then_some(w.engines),
-            queues: (w.queues > 1 && info.name.system == "barewire").then_some(w.queues),
-            samples: service.samples(),
-            rtt_ns,
-            rtt_of_runs_ns: RunsNs {
-                p50: OfRuns::over(lines.iter().map(|run| run.p50_ns)),
-                p99: OfRuns::over(lines.iter().map(|run| run.p99_ns)),
-                p99_9: OfRuns::over(lines.iter().map(|run| run.p99_9_ns)),
-            },
-            rate_per_s: tenth(rate),
-            loop_kind: if open { LoopKind::Open } else { LoopKind::Closed },
-            offered_per_s: w.rate,
-            service_ns: open.then_some(rtt_ns),
-            response_ns: open.then(|| RttNs::from(response.summary())),
-            response_of_runs_ns: open.then(|| {
-                let over = |of: fn(&ResponseNs) -> Option<u64>| {
-                    OfRuns::over(lines.iter().map(|run| run.response.as_ref().and_then(of)))
-                };
-                RunsNs { p50: over(|r| r.p50), p99: over(|r| r.p99), p99_9: over(|r| r.p99_9) }
-            }),
-            send_lag_ns: send_lag.map(|lag| RttNs::from(lag.summary())),
-            seconds,
-            runs: lines,
-            idle_state: info.idle_state,
-            contended: runs.iter().any(|r| !r.contention.is_empty()),
-            little: service
-                .mean()
-                .filter(|_| !open)
-                .map(|mean_ns| thousandth(little_law_check(w.window, carried, mean_ns))),
-            command: info.command.clone(),
-            arrivals: open.then_some(w.arrivals),
-            behind_percent: open.then(|| thousandth(counts.behind_percent())),
-            verified: w.verify,
-            mismatches: counts.mismatches,
-            resends: counts.resends,
-            unanswered: counts.unanswered,
-            settled: runs.iter().filter_map(|run| run.settled).reduce(|a, b| a && b),
-            seed: w.seed,
-            contention: once_each(runs.iter().flat_map(|run| &run.contention)),
-            void: runs.iter().find_map(|run| run.void()).map(|v| v.to_string()),
-            overloaded: overload.map(|overload| overload.to_string()),
-            cpu_ns_per_op,
-            cpu,
-            waits,
-            cpu_unknown,
-            broken_off: None,
-            histograms,
+        if let Some(settled) = runs.iter().filter_map(|run| run.settled).reduce(|a, b| a && b) {
+            row.set_word("settled", settled);
         }
+        let sum = runs.iter().filter_map(|run| run.overload()).reduce(|sum, run| Overload {
+            unanswered: sum.unanswered + run.unanswered,
+            unsent: sum.unsent + run.unsent,
+            late: sum.late + run.late,
+            ..sum
+        });
+        if let Some(sum) = sum {
+            // Of all runs, those that carried everything included.
+            let overload = Overload { due: counts.sends + counts.unsent, ..sum };
+            row.set_word("overloaded", overload.to_string());
+        }
+        let (per_op, parts) = per_op(runs.iter().map(|run| run.cpu.as_ref()));
+        row.put(PER_OP, per_op.map_or(Value::None, Value::Number));
+        row.cpu = parts;
     }
 }
 
-impl RunLine {
-    fn of(run: &RunResult) -> RunLine {
-        RunLine {
-            p50_ns: run.service.quantile(0.5).value(),
-            p99_ns: run.service.quantile(0.99).value(),
-            p99_9_ns: run.service.quantile(0.999).value(),
-            response: run.response.as_ref().map(|response| ResponseNs {
-                p50: response.quantile(0.5).value(),
-                p99: response.quantile(0.99).value(),
-                p99_9: response.quantile(0.999).value(),
-            }),
-            rate_per_s: tenth(run.rate_per_s()),
-            samples: run.service.samples(),
-            contended: !run.contention.is_empty(),
-            cpu_ns_per_op: per_op([run.cpu.as_ref()].into_iter()).0,
-            void: run.void().map(|v| v.to_string()),
-            overloaded: run.overload().map(|o| o.to_string()),
-            measured: run.begun.map(|begin| WallTime::of(begin, begin + run.measured)),
+fn measured(run: &RunResult) -> Measured {
+    let counts = &run.counts;
+    let mut told = Measured::default()
+        .metered(run.cpu, run.other_end.clone())
+        .contended(&run.contention)
+        .spans(SERVICE.of, run.service.clone())
+        .number("rate_per_s", run.rate_per_s())
+        .number("mismatches", counts.mismatches as f64)
+        .number("resends", counts.resends as f64)
+        .number("unanswered", counts.unanswered as f64);
+    for (key, histogram) in [(RESPONSE.of, &run.response), ("send_lag_ns", &run.send_lag)] {
+        if let Some(histogram) = histogram {
+            told = told.spans(key, histogram.clone());
         }
     }
+    if let Some(settled) = run.settled {
+        told = told.word("settled", settled);
+    }
+    if let Some(overload) = run.overload() {
+        told = told.word("overloaded", overload.to_string());
+    }
+    told.void = run.void().map(|void| void.to_string());
+    told.when = run.begun.map(|begin| WallTime::of(begin, begin + run.measured));
+    told
 }
 
-fn tenth(x: f64) -> f64 {
-    (x * 10.0).round() / 10.0
+/// A row of messages as a document has it, of either schema.
+///
+/// # Errors
+/// What cannot be read of it.
+pub fn read(row: Map<String, Json>) -> Result<Row, serde_json::Error> {
+    let text = |key: &str| row.get(key).and_then(Json::as_str).map(str::to_owned);
+    let param = |key: &'static str, unit: Unit| Some(Param::new(key, unit, row.get(key)?.clone()));
+    let usually = |key: &'static str, usual: Json| Some(Param::usually(key, row.get(key)?.clone(), usual));
+    let params = [
+        param("idle", Unit::None),
+        row.get("secure").map(|secure| Param::implied("secure", secure.clone())),
+        param("size", Unit::Bytes),
+        param("window", Unit::None),
+        usually("connections", json!(1)),
+        param("engines", Unit::None),
+        param("queues", Unit::None),
+        usually("loop", json!("closed")),
+        param("offered_per_s", Unit::PerSecond),
+        param("arrivals", Unit::None),
+        usually("verified", json!(false)),
+        row.get("seed").map(|seed| Param::quiet("seed", seed.clone())),
+    ];
+    let subject = Subject {
+        bench: BENCH,
+        system: text("system").unwrap_or_default(),
+        mode: text("mode"),
+        over: text("over"),
+        params: params.into_iter().flatten().collect(),
+        idle_state: row.get("idle_state").map(IdleState::deserialize).transpose()?,
+        command: text("command").unwrap_or_default(),
+        ..Subject::default()
+    };
+    Row::read(subject, MEASURES, row)
 }
 
-fn thousandth(x: f64) -> f64 {
-    (x * 1000.0).round() / 1000.0
+/// The words of the parameter `key`; empty: it has none.
+pub(crate) fn word<'a>(row: &'a Row, key: &str) -> &'a str {
+    row.setting(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// Requests per second that were offered: an open loop.
+pub(crate) fn offered(row: &Row) -> Option<f64> {
+    row.setting("offered_per_s").and_then(Json::as_f64)
+}
+
+/// Requests outstanding at once (closed loop), or at most (open loop).
+pub(crate) fn window(row: &Row) -> u64 {
+    row.setting("window").and_then(Json::as_u64).unwrap_or_default()
+}
+
+/// Whether it is an open loop's: what a request waited for its turn is a part of its time.
+pub(crate) fn is_open(row: &Row) -> bool {
+    word(row, "loop") == "open"
+}
+
+/// The mode as tables show it.
+pub(crate) fn mode_shown(row: &Row) -> String {
+    let mode = row.subject.mode.as_deref().unwrap_or_default();
+    super::mode_shown(mode, row.setting("idle").and_then(Json::as_str))
+}
+
+/// Busy cores of a row on cores that were left to sleep, where they were so busy that they did not: an engine that polls for a while
+/// before it sleeps never does so in a closed loop that is faster.
+pub(crate) fn sleepless(row: &Row) -> Option<f64> {
+    let is_cold = row.subject.idle_state == Some(IdleState::Cold);
+    let busy = row.cpu.as_ref().filter(|_| is_cold)?.cores;
+    (busy > SLEEPS_BELOW).then_some(busy)
 }

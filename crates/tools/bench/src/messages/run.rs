@@ -7,8 +7,9 @@ use crate::awake::COLD_PAUSE;
 use crate::error::BenchError;
 use crate::messages::MsgWorkload;
 use crate::messages::driver::RunResult;
-use crate::messages::{CellInfo, IdleState, MsgRow};
+use crate::messages::{CellInfo, IdleState};
 use crate::rounds::{Made, in_turns};
+use crate::row::Row;
 use barewire_base::Duration;
 
 /// One system with one workload: what a row will be made of.
@@ -23,7 +24,7 @@ pub trait Cell {
 /// What came of one cell.
 pub struct CellOutcome {
     /// The row over all runs.
-    pub row: MsgRow,
+    pub row: Row,
     /// The runs, in order. Fewer than asked for when one failed.
     pub runs: Vec<RunResult>,
     /// Why the cell was not run to its end. The other cells were.
@@ -55,7 +56,7 @@ pub fn interleave(
     cells: &mut [Box<dyn Cell>],
     runs: u32,
     tell: &mut dyn FnMut(String),
-    keep: &mut dyn FnMut(&[MsgRow]),
+    keep: &mut dyn FnMut(&[Row]),
 ) -> Vec<CellOutcome> {
     let infos: Vec<CellInfo> = cells.iter().map(|cell| cell.info().clone()).collect();
     let titles: Vec<String> = infos.iter().map(CellInfo::to_string).collect();
@@ -73,9 +74,8 @@ pub fn interleave(
     infos.iter().zip(made).map(outcome).collect()
 }
 
-fn row_of(info: &CellInfo, made: &Made<RunResult>) -> MsgRow {
-    let runs: Vec<&RunResult> = made.each().collect();
-    MsgRow { broken_off: made.broken_off.clone(), ..MsgRow::of_runs(info, &runs) }
+fn row_of(info: &CellInfo, made: &Made<RunResult>) -> Row {
+    Row { broken_off: made.broken_off.clone(), ..info.row(made.each()) }
 }
 
 #[cfg(test)]
@@ -132,18 +132,17 @@ mod tests {
         let outcomes = interleave(&mut cells(&log, None), 3, &mut |_| {}, &mut |_| {});
         assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2", "B2"]);
         let a = &outcomes[0].row;
-        assert_eq!(a.samples, 300);
-        assert_eq!(a.runs.iter().map(|r| r.p50_ns).collect::<Vec<_>>(), [Some(100), Some(300), Some(200)]);
-        assert_eq!((a.rtt_ns.min, a.rtt_ns.max), (Some(100), Some(300)));
-        assert_eq!(a.seconds, 3.0);
-        assert_eq!(a.rate_per_s, 100.0);
+        assert_eq!(a.samples(), Some(300));
+        assert_eq!(a.of_runs("rtt_ns"), [100.0, 300.0, 200.0]);
+        assert_eq!((a.stat("rtt_ns", "min"), a.stat("rtt_ns", "max")), (Some(100.0), Some(300.0)));
+        assert_eq!((a.number("seconds"), a.number("rate_per_s")), (Some(3.0), Some(100.0)));
     }
 
     #[test]
     fn a_cell_that_fails_does_not_take_the_others_down() {
         let log = Rc::default();
         let (mut told, mut kept) = (Vec::new(), Vec::new());
-        let mut keep = |rows: &[MsgRow]| kept.push(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>());
+        let mut keep = |rows: &[Row]| kept.push(rows.iter().map(|row| row.runs.len()).collect::<Vec<_>>());
         let outcomes = interleave(&mut cells(&log, Some(1)), 3, &mut |line| told.push(line), &mut keep);
         assert_eq!((kept, told.len()), (vec![vec![1, 1], vec![2, 1]], 5), "rows are kept after each round");
         assert_eq!(*log.borrow(), ["A0", "B0", "B1", "A1", "A2"]);
@@ -156,10 +155,9 @@ mod tests {
 
     #[test]
     fn no_run_gives_no_figure() {
-        let row = MsgRow::from_runs(&info("A"), &[]);
-        assert_eq!(row.rtt_ns.p50, None);
-        assert_eq!(row.little, None);
-        assert_eq!(row.rate_per_s, 0.0);
+        let row = info("A").row(&[]);
+        assert_eq!((row.stat("rtt_ns", "p50"), row.number("little")), (None, None));
+        assert_eq!(row.number("rate_per_s"), Some(0.0));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The published tables with what was measured here beside them: never one without the other's conditions.
 
-use crate::messages::MsgRow;
-use crate::messages::render::{notes, shown_times, triple, workload_notes};
+use crate::messages::render::{notes, triple, workload_notes};
+use crate::messages::row::mode_shown;
 use crate::render::{LITTLE_TOLERANCE, cell, latency, rate};
+use crate::row::Row;
 use barewire_report::figure::Unit;
 use barewire_report::published::{self, Case, PublishedRow, PublishedTable};
 use barewire_report::run::{HardwareClass, Record};
@@ -26,7 +27,7 @@ pub const PUBLISHED_SIZE: u32 = 1024;
 const MACHNET: &str = "machnet";
 
 /// Which published experiment a measured row repeats, by the report's own rule.
-pub fn experiment_of(row: &MsgRow) -> Option<&'static Case> {
+pub fn experiment_of(row: &Row) -> Option<&'static Case> {
     let serde_json::Value::Object(fields) = serde_json::to_value(row).ok()? else { return None };
     let table = published::table(MACHNET).filter(|t| published::tables_of(&fields).contains(&t.id))?;
     table.cases.get(table.case_of(&Record::new(MACHNET, MACHNET, fields))?)
@@ -46,7 +47,7 @@ pub fn published_command(table: &str) -> String {
 /// Renders the published message-service tables and `rows` side by side as Markdown: one table for each experiment,
 /// a column that says who measured, the notes on clocks, and the exact command of each measured row. `machine` describes
 /// where `rows` were measured, in a line or two; `class` is what lay between their ends, which whoever set up the run knows.
-pub fn message_tables(rows: &[MsgRow], machine: &str, class: HardwareClass) -> String {
+pub fn message_tables(rows: &[Row], machine: &str, class: HardwareClass) -> String {
     let mut out = String::from("# Message service: published and measured here\n\n");
     let _ = writeln!(out, "Measured here on: {machine}\n");
     let Some(table) = published::table(MACHNET) else { return out };
@@ -82,7 +83,7 @@ pub fn message_tables(rows: &[MsgRow], machine: &str, class: HardwareClass) -> S
         out.push_str("## Commands of the measured rows\n\n");
         for (index, row) in rows.iter().enumerate().filter(|(at, _)| experiments[*at].is_some()) {
             // A numbered list of code spans: a command's own backquotes would end the span.
-            let _ = writeln!(out, "- [{}] `{}`", index + 1, cell(&row.command).replace('`', "'"));
+            let _ = writeln!(out, "- [{}] `{}`", index + 1, cell(&row.subject.command).replace('`', "'"));
         }
     }
     out
@@ -110,25 +111,25 @@ fn published_line(out: &mut String, table: &PublishedTable, p: &PublishedRow) {
     );
 }
 
-fn measured_line(out: &mut String, index: usize, row: &MsgRow, class: HardwareClass) {
+fn measured_line(out: &mut String, index: usize, row: &Row, class: HardwareClass) {
     let mut remarks = format!("[{}] {}; {}", index + 1, workload_notes(row), notes(row).join("; "));
-    match row.little {
+    match row.number("little") {
         Some(little) if (little - 1.0).abs() <= LITTLE_TOLERANCE => {
             let _ = write!(remarks, "; Little's law {little:.2}");
         }
         _ => {}
     }
-    if let (Some(min), Some(max)) = (row.rtt_ns.min, row.rtt_ns.max) {
-        let _ = write!(remarks, "; {}..{}", latency(min), latency(max));
+    if let (Some(min), Some(max)) = (row.stat("rtt_ns", "min"), row.stat("rtt_ns", "max")) {
+        let _ = write!(remarks, "; {}..{}", latency(min as u64), latency(max as u64));
     }
     let _ = writeln!(
         out,
         "| {} *{}* | {} | {} | {} | measured here, **not comparable** ({}) | {} |",
-        cell(&row.system),
-        cell(&row.mode_shown()),
-        cell(&row.over),
-        triple(&shown_times(row, false)),
-        rate(row.rate_per_s),
+        cell(&row.subject.system),
+        cell(&mode_shown(row)),
+        cell(row.subject.over.as_deref().unwrap_or_default()),
+        triple(row),
+        rate(row.number("rate_per_s").unwrap_or_default()),
         class.as_str(),
         cell(&remarks),
     );

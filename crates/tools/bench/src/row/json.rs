@@ -20,13 +20,22 @@ impl Row {
         row: Map<String, Json>,
     ) -> Result<Row, serde_json::Error> {
         let measures = with_cpu(measures);
-        let values = |of: &Map<String, Json>| -> Vec<Value> {
-            measures.iter().map(|m| at(m, of).map_or(Value::None, |json| read(m, json))).collect()
+        let values = |of: &Map<String, Json>, in_run: bool| -> Vec<Value> {
+            let each = |m: &Measure| match (m.pooled, m.kind) {
+                (Some(pooled), Kind::Spans(stats)) => pooled.read(m.key, stats, of, in_run),
+                _ => at(m, of).map_or(Value::None, |json| read(m, json)),
+            };
+            measures.iter().map(each).collect()
         };
-        let (all, told) = (values(&row), Told::deserialize(Json::Object(row))?);
+        let (all, told) = (values(&row, false), Told::deserialize(Json::Object(row))?);
         let each = |run: &Map<String, Json>| {
             let own = RunTold::deserialize(Json::Object(run.clone()))?;
-            Ok(Run { values: values(run), contended: own.contended, void: own.void, when: own.measured })
+            Ok(Run {
+                values: values(run, true),
+                contended: own.contended,
+                void: own.void,
+                when: own.measured,
+            })
         };
         let runs = told.runs.iter().map(each).collect::<Result<_, serde_json::Error>>()?;
         Ok(Row {
@@ -130,7 +139,10 @@ fn json_of(measure: &Measure, value: &Value) -> Json {
         (Value::Number(n), _) => json!(n),
         (Value::Spans(samples, values), Kind::Spans(stats)) => {
             let mut object = Map::new();
-            object.insert("samples".to_owned(), json!(samples));
+            // Those of all runs together are the row's own.
+            if measure.pooled.is_none() {
+                object.insert("samples".to_owned(), json!(samples));
+            }
             for ((key, _, stat), value) in stats.iter().zip(values) {
                 let told =
                     value.map_or(Json::Null, |ns| if *stat == Stat::Mean { json!(ns) } else { whole(ns) });
@@ -159,14 +171,17 @@ impl Serialize for RunJson<'_> {
         if let Some(samples) = samples(&run.values) {
             map.serialize_entry("samples", &samples)?;
         }
-        let measured = row.measures.iter().zip(&run.values).filter(|(_, value)| **value != Value::None);
-        for (key, value) in entries(measured) {
+        let measured = || row.measures.iter().zip(&run.values).filter(|(_, value)| **value != Value::None);
+        for (measure, value) in measured() {
+            for (key, value) in measure.pooled.iter().flat_map(|pooled| pooled.in_run(measure, value)) {
+                map.serialize_entry(key, &value)?;
+            }
+        }
+        for (key, value) in entries(measured().filter(|(measure, _)| measure.pooled.is_none())) {
             map.serialize_entry(key, &value)?;
         }
         map.serialize_entry("contended", &run.contended)?;
-        if run.void.is_some() {
-            map.serialize_entry("void", &run.void)?;
-        }
+        map.serialize_entry("void", &run.void)?;
         if let Some(when) = &run.when {
             map.serialize_entry("measured", when)?;
         }
@@ -193,6 +208,9 @@ impl Serialize for Row {
         for (key, value) in entries(self.measures.iter().zip(&self.values)) {
             map.serialize_entry(key, &value)?;
         }
+        for (key, value) in self.measures.iter().filter_map(|measure| self.each_of_runs(measure)) {
+            map.serialize_entry(key, &value)?;
+        }
         map.serialize_entry("cpu", &self.cpu)?;
         map.serialize_entry("runs", &self.runs.iter().map(|run| RunJson(self, run)).collect::<Vec<_>>())?;
         if let Some(state) = &who.idle_state {
@@ -216,8 +234,9 @@ impl Serialize for Row {
             }
         }
         map.serialize_entry("command", &who.command)?;
+        let explained = who.params.iter().filter(|param| !param.is_implied);
         let units: Map<_, _> =
-            who.params.iter().map(|param| (param.key.to_owned(), param.unit.word().into())).collect();
+            explained.map(|param| (param.key.to_owned(), param.unit.word().into())).collect();
         map.serialize_entry("params", &units)?;
         let explained: Map<_, _> = self
             .measures

@@ -210,11 +210,6 @@ impl OtherEnd {
         OtherEnd { waits, cpu_unknown }
     }
 
-    /// What a row says of it: its keys `waits` and `cpu_unknown`.
-    pub(crate) fn keys(other: Option<OtherEnd>) -> (Option<String>, Option<String>) {
-        other.map_or((None, None), |other| (Some(other.waits), other.cpu_unknown))
-    }
-
     /// Of several runs: the first that does not know, as their sum does not, either.
     pub(crate) fn of_runs<'a>(runs: impl Iterator<Item = Option<&'a OtherEnd>> + Clone) -> Option<OtherEnd> {
         let mut known = runs.flatten();

@@ -97,8 +97,8 @@ pub fn run(args: &Args, console: &Console) -> anyhow::Result<Code> {
 /// A kernel without AF_XDP still has a demonstration, over `packet`, but not the whole of it.
 fn conclude(shown: Programs, console: &Console) -> Code {
     let rows = &shown.messages;
-    let ours = rows.iter().any(|r| r.system == "barewire" && r.void.is_none());
-    let theirs = rows.iter().any(|r| r.system != "barewire" && r.void.is_none());
+    let ours = rows.iter().any(|r| r.subject.system == "barewire" && r.void.is_none());
+    let theirs = rows.iter().any(|r| r.subject.system != "barewire" && r.void.is_none());
     if ours && theirs && !interrupted() {
         for (_, error) in &shown.failures {
             console.note(&format!("not whole: {}", failure::text(error)));

@@ -10,9 +10,7 @@ use barewire_bench::messages::run::interleave;
 use barewire_bench::render::table;
 use barewire_bench::row::Row;
 use barewire_bench::run::{self, Workload};
-use barewire_bench::{
-    BenchError, BenchRow, Cell, Control, Head, IdleState, MsgRow, Results, Ticker, interrupted,
-};
+use barewire_bench::{BenchError, Cell, Control, Head, IdleState, Results, Ticker, interrupted};
 use barewire_measure::{Fingerprint, allowed_cores};
 use barewire_report::run::HardwareClass;
 use clap::ValueEnum;
@@ -237,14 +235,14 @@ pub struct SoFar {
 
 impl SoFar {
     /// These rows are whole, and stay.
-    pub fn add<R: BenchRow>(&mut self, rows: &[R]) {
+    pub fn add(&mut self, rows: &[Row]) {
         // What cannot be kept is no reason to end a measurement: the rows are still to come.
         let _ = self.results.add(rows);
-        self.keep::<R>(&[]);
+        self.keep(&[]);
     }
 
     /// Those that stay, and these.
-    pub fn keep<R: BenchRow>(&self, rows: &[R]) {
+    pub fn keep(&self, rows: &[Row]) {
         let Some(path) = &self.path else { return };
         let mut so_far = self.results.clone();
         let document = so_far.add(rows).and_then(|()| so_far.document(self.hardware, false, &[]));
@@ -375,7 +373,7 @@ pub fn tables_text(tables: &[String], results: &Results) -> String {
 /// What came of a plan of messages.
 pub struct Measured {
     /// A row for each cell, in order. Of a cell that never ran to its end it has no samples.
-    pub rows: Vec<MsgRow>,
+    pub rows: Vec<Row>,
     /// Why cells failed.
     pub failures: Vec<anyhow::Error>,
 }
@@ -386,7 +384,7 @@ impl Measured {
         cells: &mut [Box<dyn Cell>],
         runs: u32,
         ticker: &mut Ticker,
-        keep: &mut dyn FnMut(&[MsgRow]),
+        keep: &mut dyn FnMut(&[Row]),
     ) -> Measured {
         let outcomes = interleave(cells, runs, &mut |line| ticker.step(&line), keep);
         ticker.clear();
@@ -441,8 +439,8 @@ pub struct Void {
 
 impl Void {
     /// Of these rows.
-    pub fn of<R: BenchRow>(rows: &[R]) -> Void {
-        Void { rows: rows.iter().filter(|row| row.void().is_some()).count(), of: rows.len() }
+    pub fn of(rows: &[Row]) -> Void {
+        Void { rows: rows.iter().filter(|row| row.void.is_some()).count(), of: rows.len() }
     }
 
     /// What is told of them.
@@ -465,12 +463,12 @@ pub struct Ended {
 
 impl Ended {
     /// These rows, too, each of a cell of its own.
-    pub fn and<R: BenchRow>(self, rows: &[R]) -> Ended {
-        self.of_cells(rows, rows.iter().filter(|row| row.broken_off().is_some()).count())
+    pub fn and(self, rows: &[Row]) -> Ended {
+        self.of_cells(rows, rows.iter().filter(|row| row.broken_off.is_some()).count())
     }
 
     /// These rows, too, of which so many cells broke off.
-    pub fn of_cells<R: BenchRow>(self, rows: &[R], broken_off: usize) -> Ended {
+    pub fn of_cells(self, rows: &[Row], broken_off: usize) -> Ended {
         let these = Void::of(rows);
         let void = Void { rows: self.void.rows + these.rows, of: self.void.of + these.of };
         Ended { void, broken_off: self.broken_off + broken_off }
@@ -615,7 +613,7 @@ mod tests {
             ..Row::of(Subject::default(), &[], &[])
         };
         let code = |rows: &[Row], failures: &[anyhow::Error]| {
-            Ended::default().and::<Row>(&[]).and(rows).conclude(failures, &console)
+            Ended::default().and(&[]).and(rows).conclude(failures, &console)
         };
         let broken = row(false, true);
         assert_eq!(code(&[broken.clone(), broken.clone()], &failures()), Code::Void);

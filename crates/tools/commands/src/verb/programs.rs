@@ -5,15 +5,15 @@ use super::measured::{self, Ended, Measured, SoFar};
 use barewire_bench::published::plan::Program;
 use barewire_bench::row::Row;
 use barewire_bench::switch::Told;
-use barewire_bench::{Cell, MsgRow, Results, ResultsError, Ticker, feed, rdma, switch};
+use barewire_bench::{Cell, Results, ResultsError, Ticker, feed, rdma, switch};
 
 /// What was measured, and why a part of it was not.
 #[derive(Default)]
 pub struct Programs {
     /// Messages, one or some in flight.
-    pub messages: Vec<MsgRow>,
+    pub messages: Vec<Row>,
     /// Messages at given loads.
-    pub sweep: Vec<MsgRow>,
+    pub sweep: Vec<Row>,
     /// Switches.
     pub switches: Vec<Row>,
     /// Market data.
@@ -61,7 +61,7 @@ pub struct Measuring<'a> {
 
 impl Measuring<'_> {
     /// Messages: the rows of cells that ran.
-    pub fn messages(&mut self, cells: &mut [Box<dyn Cell>], runs: u32) -> Vec<MsgRow> {
+    pub fn messages(&mut self, cells: &mut [Box<dyn Cell>], runs: u32) -> Vec<Row> {
         let so_far = &self.so_far;
         let measured = Measured::run(cells, runs, self.ticker, &mut |rows| so_far.keep(rows));
         self.so_far.add(&measured.rows);
