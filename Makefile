@@ -47,8 +47,8 @@ room:
 	    echo "hint: free some, or set CARGO_TARGET_DIR to a folder where there is more" >&2; \
 	fi
 
-# It goes to every host of an experiment.
-BINARY_BYTES_MAX := 25000000
+# It goes to every host of an experiment: at most 25 MiB.
+BINARY_BYTES_MAX := 26214400
 
 .PHONY: build
 build: tools room ## Build the release binary, stripped
