@@ -483,7 +483,9 @@ impl Document<'_> {
 
 /// Whether it is a percentile of all samples of a row, as in `rtt_ns.p99`.
 fn is_pooled(path: &str) -> bool {
-    !path.contains("runs.") && path.split_once("_ns.").is_some_and(|(_, stat)| stat.starts_with('p'))
+    !path.contains("runs.")
+        && !path.contains("_of_runs_")
+        && path.split_once("_ns.").is_some_and(|(_, stat)| stat.starts_with('p'))
 }
 
 /// The value of `path` in the rows, or the ratio to that of the others, with its unit.

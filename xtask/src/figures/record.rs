@@ -119,7 +119,21 @@ pub fn has_runs(row: &Row) -> bool {
 /// Every number below `path`, through lists.
 fn numbers(value: &Value, path: &[&str], into: &mut Vec<Option<f64>>) {
     match (value, path) {
-        (Value::Array(list), _) => list.iter().for_each(|one| numbers(one, path, into)),
+        (Value::Array(list), _) => {
+            let each: Vec<Vec<Option<f64>>> = list
+                .iter()
+                .map(|one| {
+                    let mut found = Vec::new();
+                    numbers(one, path, &mut found);
+                    found
+                })
+                .collect();
+            let is_known = each.iter().any(|found| !found.is_empty());
+            for found in each {
+                // What others of the list have and this one does not is missing, as null is.
+                if found.is_empty() && is_known { into.push(None) } else { into.extend(found) }
+            }
+        }
         (Value::Null, _) | (_, []) => into.push(value.as_f64()),
         // A field that is not there gives nothing, where null says that there were too few samples.
         (Value::Object(fields), [key, rest @ ..]) => {

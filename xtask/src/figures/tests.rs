@@ -83,7 +83,15 @@ fn a_ratio_without_a_range() {
 
 #[test]
 fn a_slow_run_without_a_percentile_is_not_left_out() {
-    bad("19 us<!-- fig day/a.json system=kernel-tcp : median(runs.p99_ns) -->", 1, "too few samples");
+    for slow in ["\"p99_ns\":null", "\"p50_ns\":10800"] {
+        let record = RECORD.replace("{\"p50_ns\":10800,\"p99_ns\":null}", &format!("{{{slow}}}"));
+        let readme = "19 us<!-- fig night/a.json system=kernel-tcp : median(runs.p99_ns) -->";
+        let record = record.replace(",{\"p50_ns\":11000},{\"p50_ns\":10900},{\"p50_ns\":10890}", "");
+        let findings =
+            check(&tree(readme, &[("benches/runs/night/a.json", &record)]), &|_| Age::Behind(3)).findings;
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert!(findings[0].reason.contains("too few samples"), "{}", findings[0].reason);
+    }
 }
 
 #[test]

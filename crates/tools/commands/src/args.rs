@@ -51,8 +51,11 @@ pub fn tell_where_it_is(error: &mut clap::Error) {
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else { return };
     let command = Cli::command();
     let has = |verb: &&clap::Command| verb.find_subcommand(typed).is_some_and(|below| !below.is_hide_set());
-    let found: Vec<String> =
-        command.get_subcommands().filter(has).map(|verb| format!("{} {typed}", verb.get_name())).collect();
+    let found: Vec<String> = command
+        .get_subcommands()
+        .filter(has)
+        .map(|verb| format!("barewire {} {typed}", verb.get_name()))
+        .collect();
     if !found.is_empty() {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(found));
     }
@@ -213,7 +216,7 @@ mod tests {
             tell_where_it_is(&mut error);
             error.to_string()
         };
-        assert!(said("compare").contains("'bench compare'"), "{}", said("compare"));
+        assert!(said("compare").contains("'barewire bench compare'"), "{}", said("compare"));
         assert!(!said("compare").contains("completions"), "{}", said("compare"));
         assert!(said("swich").contains("'switch'"), "{}", said("swich"));
     }

@@ -156,7 +156,10 @@ mod tests {
     #[test]
     fn no_run_gives_no_figure() {
         let row = info("A").row(&[]);
-        assert_eq!((row.stat("rtt_ns", "p50"), row.number("little"), row.number("rate_per_s")), (None, None, None));
+        assert_eq!(
+            (row.stat("rtt_ns", "p50"), row.number("little"), row.number("rate_per_s")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -131,13 +131,17 @@ impl<'a> Rig<'a> {
             ns += time(self.repeat)?;
             packets += u64::from(self.repeat - first);
         }
-        // Over all packets: of a single one either part may have been interrupted.
-        let ns = ns.saturating_sub(before);
         let report = watch.finish();
-        let run = if ns > 0 {
-            carried(packets as f64 * 1e9 / ns as f64)
-        } else {
-            Measured::default().metered(None, None)
+        // Over all packets: of a single one either part may have been interrupted.
+        let run = match ns.checked_sub(before).filter(|ns| *ns > 0) {
+            Some(ns) => carried(packets as f64 * 1e9 / ns as f64),
+            None => {
+                let mut run = Measured::default().metered(None, None);
+                run.void = Some(format!(
+                    "the first passes, which are not counted, took {before} ns, and all of them {ns} ns"
+                ));
+                run
+            }
         };
         Ok(run.watched(&report))
     }
