@@ -263,8 +263,8 @@ test_aarch64() {
     grep -q -i "daemon" echo.log || { cat echo.log >&2; return 1; }
 }
 
-# All that may be published is packed, and finds what it needs of ours among the packed. What is packed builds what it says: the ground
-# floor, which needs no other crate of ours.
+# All that may be published is packed, finds what it needs of ours among the packed, and compiles from there. The lowest of them, which
+# needs no other crate of ours, is built by itself.
 test_crates() {
     local name
     mkdir all
@@ -276,6 +276,7 @@ test_crates() {
     mv all.toml all/Cargo.toml
     cp "$repository/Cargo.lock" all/
     cargo update --quiet --offline --workspace --manifest-path all/Cargo.toml
+    CARGO_TARGET_DIR=$PWD/target cargo check --quiet --offline --workspace --lib --bins --manifest-path all/Cargo.toml
     rm -r all
     tar -xzf "$dist"/crates/barewire-base-*.crate --strip-components 1
     [ -e Cargo.toml ] && [ -e README.md ] && grep -q '^license = ' Cargo.toml && ! grep -q 'path = "\.\.' Cargo.toml
