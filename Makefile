@@ -188,6 +188,8 @@ test-dpdk: tools ## Test `dpdk:` ports on virtual devices (needs libdpdk-dev, pk
 # Many tests wait: lints take what these leave of the cores, and nothing else. In a folder of their own, so that neither waits for the other.
 IDLE := $(shell chrt -i 0 true 2> /dev/null && echo chrt -i 0 || echo nice -n 19)
 LINTS := $(TARGET)/lints
+# By another name: a line with the usual one is run even by `make -n`.
+SUBMAKE := $(MAKE)
 
 .PHONY: lints
 lints: ## Lints and documentation of everything (a part of `make test`)
@@ -206,7 +208,7 @@ test: tools room small deny ## Everything that must hold before a commit
 	$(TARGET)/debug/xtask tidy
 	@# All of them run, whatever fails; the sum at the end decides.
 	@mkdir -p $(TARGET); status=0; \
-	$(IDLE) $(MAKE) --no-print-directory lints > $(TARGET)/lints.log 2>&1 & lints=$$!; \
+	$(IDLE) $(SUBMAKE) --no-print-directory lints > $(TARGET)/lints.log 2>&1 & lints=$$!; \
 	trap 'kill $$lints 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
 	{ \
 	    ok=0; \
