@@ -116,32 +116,22 @@ pub fn has_runs(row: &Row) -> bool {
     matches!(row, Row::Object(row) if row.get("runs").and_then(Value::as_array).is_some_and(|runs| runs.len() > 1))
 }
 
-/// Every number below `path`, through lists.
-fn numbers(value: &Value, path: &[&str], into: &mut Vec<Option<f64>>) {
+/// Every number below `path`, through lists. What others of a list have and one does not is missing, as null is: there were too few
+/// samples. A field that nobody has gives nothing.
+fn numbers(value: &Value, path: &[&str]) -> Vec<Option<f64>> {
     match (value, path) {
         (Value::Array(list), _) => {
-            let each: Vec<Vec<Option<f64>>> = list
-                .iter()
-                .map(|one| {
-                    let mut found = Vec::new();
-                    numbers(one, path, &mut found);
-                    found
-                })
-                .collect();
-            let is_known = each.iter().any(|found| !found.is_empty());
-            for found in each {
-                // What others of the list have and this one does not is missing, as null is.
-                if found.is_empty() && is_known { into.push(None) } else { into.extend(found) }
+            let mut each: Vec<Vec<Option<f64>>> = list.iter().map(|one| numbers(one, path)).collect();
+            if each.iter().any(|found| !found.is_empty()) {
+                each.iter_mut().filter(|found| found.is_empty()).for_each(|found| found.push(None));
             }
+            each.concat()
         }
-        (Value::Null, _) | (_, []) => into.push(value.as_f64()),
-        // A field that is not there gives nothing, where null says that there were too few samples.
+        (Value::Null, _) | (_, []) => vec![value.as_f64()],
         (Value::Object(fields), [key, rest @ ..]) => {
-            if let Some(inner) = fields.get(*key) {
-                numbers(inner, rest, into);
-            }
+            fields.get(*key).map_or_else(Vec::new, |inner| numbers(inner, rest))
         }
-        _ => {}
+        _ => Vec::new(),
     }
 }
 
@@ -150,7 +140,7 @@ pub fn values(rows: &[Row], path: &str) -> Vec<Option<f64>> {
     let mut found = Vec::new();
     for row in rows {
         match row {
-            Row::Object(row) => numbers(row, &path.split('.').collect::<Vec<_>>(), &mut found),
+            Row::Object(row) => found.extend(numbers(row, &path.split('.').collect::<Vec<_>>())),
             Row::Line(line) => {
                 let words: Vec<&str> = line.split_whitespace().collect();
                 let at = if let Some(word) = path.strip_prefix('@') {
