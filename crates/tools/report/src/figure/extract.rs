@@ -190,13 +190,12 @@ fn distribution(
         // A run's own percentiles are those of its service time: of the one that a row shows first. Others stand in an object of their
         // own, which messages name without its unit.
         let own = key.strip_suffix("_ns").unwrap_or(key);
-        let runs = match key {
+        let mut runs = match key {
             "rtt_ns" | "latency_ns" | "connect_ns" | "service_ns" => {
                 runs(row, &[format!("{stat_key}_ns"), format!("{key}.{stat_key}")], 1.0)
             }
             _ => runs(row, &[format!("{key}.{stat_key}"), format!("{own}.{stat_key}")], 1.0),
         };
-        let mut runs = runs;
         if matches!(stat, Stat::Quantile(_)) && runs.len() < valid(row).count() {
             // Those that have one would be the fast ones: what is said is of all samples together, and no verdict follows from it.
             runs.clear();
