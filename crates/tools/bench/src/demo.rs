@@ -88,9 +88,7 @@ impl Demo {
                     .iter()
                     .filter(|r| r.subject.system == name && r.subject.over.as_deref() == Some(over))
                     .filter(|r| r.void.is_none())
-                    .filter(|r| {
-                        !["daemon", "embedded-one-thread"].map(Some).contains(&r.subject.mode.as_deref())
-                    })
+                    .filter(|r| !matches!(r.subject.mode.as_deref(), Some("daemon" | "embedded-one-thread")))
                     .filter_map(|r| r.number("rate_per_s"))
                     .fold(0.0, f64::max);
                 if best < 100.0 {

@@ -2,7 +2,7 @@
 
 use crate::kernel::Baseline;
 use crate::messages::SystemName;
-use crate::messages::row::{is_open, mode_shown, offered, sleepless, window};
+use crate::messages::row::{is_open, mode_shown, offered, sleepless, state, window};
 use crate::messages::{IdleState, system_and_mode};
 use crate::render::{Known, rate};
 use crate::rounds::median;
@@ -98,11 +98,6 @@ pub fn ratios(rows: &[Row]) -> String {
         out += "Not compared: memory is no wire; `--over packet` and `--over xdp` are over one, as baselines here are\n";
     }
     out
-}
-
-/// In which state the cores were, in a word.
-fn state(row: &Row) -> &'static str {
-    row.subject.idle_state.map_or("", IdleState::word)
 }
 
 /// Which rows were taken in which state of the cores.

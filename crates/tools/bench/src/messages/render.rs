@@ -1,7 +1,6 @@
 //! Rows of messages as text for a terminal and as Markdown for a report.
 
-use super::IdleState;
-use super::row::{is_open, mode_shown, offered, sleepless};
+use super::row::{is_open, mode_shown, offered, sleepless, state};
 use crate::cpu::PER_OP;
 use crate::render::{
     LITTLE_TOLERANCE, columns, contended, latency, or_dash, other_unknown, percentile, rate,
@@ -73,7 +72,7 @@ fn cores(row: &Row) -> String {
 
 /// The state of the cores, and whether those that were left to sleep did not.
 pub(crate) fn state_shown(row: &Row) -> String {
-    let word = row.subject.idle_state.map_or("", IdleState::word);
+    let word = state(row);
     sleepless(row).map_or_else(
         || word.to_owned(),
         |busy| format!("meant to be {word}, but {busy:.1} cores stayed busy"),

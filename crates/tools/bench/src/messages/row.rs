@@ -1,7 +1,8 @@
 //! A row of messages: who asked and answered, with how many requests outstanding or on which schedule, and what came of all runs.
 //!
-//! Rates, costs and percentiles of a row are of all its runs together, as all are of one length; what verdicts are made of, the runs' own
-//! percentiles, stands beside them under `rtt_of_runs_ns` and `response_of_runs_ns`.
+//! A row's rate is the median of its runs, as everywhere. Its cost and the percentiles under `rtt_ns` and `response_ns` are of all runs
+//! together, as all are of one length; what verdicts are made of, the runs' own percentiles, stands beside them under `rtt_of_runs_ns` and
+//! `response_of_runs_ns`.
 
 use crate::cpu::{PER_OP, per_op};
 use crate::messages::driver::{Overload, RunCounts, RunResult};
@@ -282,6 +283,11 @@ pub(crate) fn window(row: &Row) -> u64 {
 /// Whether it is an open loop's: what a request waited for its turn is a part of its time.
 pub(crate) fn is_open(row: &Row) -> bool {
     word(row, "loop") == "open"
+}
+
+/// In which state the cores were, in a word.
+pub(crate) fn state(row: &Row) -> &'static str {
+    row.subject.idle_state.map_or("", IdleState::word)
 }
 
 /// The mode as tables show it.
