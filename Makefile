@@ -181,7 +181,7 @@ book: ## Build the book into target/book (needs mdbook: cargo install mdbook)
 test-dpdk: tools ## Test `dpdk:` ports on virtual devices (needs libdpdk-dev, pkg-config)
 	@pkg-config --atleast-version=22.11 libdpdk || { echo "error: libdpdk 22.11 or newer is not installed" >&2; echo "hint: apt-get install libdpdk-dev pkg-config" >&2; exit 1; }
 	@# Of the whole workspace: what others than the port are built of is there already, where `make test` was.
-	$(CARGO) clippy --workspace --features barewire-cli/dpdk --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --workspace --features barewire-cli/dpdk --all-targets --target-dir $(LINTS) --quiet -- -D warnings
 	$(CARGO) test --package barewire-dpdk --features dpdk
 	$(CARGO) test --workspace --features barewire-cli/dpdk --test dpdk
 
@@ -192,12 +192,13 @@ LINTS := $(TARGET)/lints
 SUBMAKE := $(MAKE)
 
 .PHONY: lints
+lints: export CARGO_TARGET_DIR := $(LINTS)
 lints: ## Lints and documentation of everything (a part of `make test`)
-	$(CARGO) clippy --workspace --all-targets --target-dir $(LINTS) --quiet -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	@if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \
-	    $(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --target-dir $(LINTS) --quiet -- -D warnings; \
+	    $(CARGO) clippy --package barewire-dpdk --features dpdk --all-targets --quiet -- -D warnings; \
 	fi
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --target-dir $(LINTS) --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit

@@ -116,6 +116,8 @@ pub fn main(args: &[String]) -> anyhow::Result<bool> {
     let packages = |names: &BTreeSet<String>| -> Vec<String> {
         names.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect()
     };
+    // As in the Makefile: what `make test` has checked there is not checked again.
+    let lints = format!("{}/lints", std::env::var("CARGO_TARGET_DIR").as_deref().unwrap_or("target"));
     let mut steps: Vec<Vec<String>> = Vec::new();
     let mut add = |head: &[&str], middle: Vec<String>, tail: &[&str]| {
         let words = std::iter::once(cargo.as_str()).chain(head.iter().copied()).map(str::to_owned);
@@ -123,9 +125,10 @@ pub fn main(args: &[String]) -> anyhow::Result<bool> {
     };
     if !work.crates.is_empty() {
         add(&["fmt"], packages(&work.crates), &["--check"]);
-        add(&["clippy", "--quiet", "--all-targets"], packages(&work.crates), &["--", "-D", "warnings"]);
+        let head = ["clippy", "--quiet", "--all-targets", "--target-dir", &lints];
+        add(&head, packages(&work.crates), &["--", "-D", "warnings"]);
         if !work.dependents.is_empty() {
-            add(&["check", "--quiet"], packages(&work.dependents), &[]);
+            add(&["check", "--quiet", "--target-dir", &lints], packages(&work.dependents), &[]);
         }
         if !work.whole.is_empty() {
             add(&["test", "--quiet"], packages(&work.whole), &[]);
