@@ -1,5 +1,6 @@
 //! The duty cycle and the sleep.
 
+use crate::alarm::Alarm;
 use crate::sys::{Epoll, Token};
 use crate::{Agent, EngineCounters, EngineError, EngineSlots, IdleStrategy, StopFlag, Waker, now, sys};
 use barewire_base::{Duration, Instant};
@@ -15,9 +16,6 @@ pub const SLOW_CYCLE: Duration = Duration::from_millis(1);
 /// The longest sleep while some descriptor cannot be watched (a regular file, one closed too early): what it would have
 /// announced is found by looking.
 pub const UNWATCHED_POLL: Duration = Duration::from_millis(1);
-
-/// Slack of the sleeping thread's timers; the kernel's default of 50 us would be added to every deadline.
-const TIMER_SLACK: Duration = Duration::from_nanos(1);
 
 /// How to make an engine.
 #[derive(Clone, Debug)]
@@ -55,6 +53,7 @@ pub struct Engine {
     slots: Option<EngineSlots>,
     waker: Waker,
     epoll: Epoll,
+    alarm: Alarm,
     /// Descriptors of agents that `epoll` watches.
     watched: Vec<RawFd>,
     /// Sum of the agents' generations when `watched` was collected; `None` when it has to be collected anew.
@@ -76,8 +75,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without agents. Pins the calling thread when the configuration names a core, and makes its timers exact
-    /// when the engine may park.
+    /// An engine without agents. Pins the calling thread when the configuration names a core.
     ///
     /// # Errors
     /// [`EngineError::CoreNotAllowed`], or [`EngineError::Sys`] when there is no descriptor left.
@@ -94,12 +92,11 @@ impl Engine {
         if let Some(core) = config.core {
             pin(&config.name, core)?;
         }
-        if matches!(config.idle, IdleStrategy::Park { .. }) {
-            sys::set_timer_slack(TIMER_SLACK.as_nanos());
-        }
         let waker = links.waker.map_or_else(Waker::new, Ok)?;
         let epoll = Epoll::new().map_err(sys_error("epoll_create1"))?;
         epoll.add(waker.as_fd().as_raw_fd(), Token::Waker).map_err(sys_error("epoll_ctl"))?;
+        let alarm = Alarm::new().map_err(sys_error("timerfd_create"))?;
+        epoll.add(alarm.as_raw_fd(), Token::Alarm).map_err(sys_error("epoll_ctl"))?;
         Ok(Engine {
             config,
             agents: Vec::new(),
@@ -107,6 +104,7 @@ impl Engine {
             slots: links.slots,
             waker,
             epoll,
+            alarm,
             watched: Vec::new(),
             generation: None,
             unwatched: 0,
@@ -260,18 +258,24 @@ impl Engine {
     fn sleep(&mut self) -> bool {
         // Agents may have worked long since `cycle_start`; the kernel counts from now.
         let begin = now();
-        let deadline = self.agents.iter().filter_map(|agent| agent.next_deadline()).min();
-        let mut limit = deadline.map(|deadline| deadline.since(begin));
-        if limit == Some(Duration::ZERO) {
+        let mut deadline = self.agents.iter().filter_map(|agent| agent.next_deadline()).min();
+        if deadline.is_some_and(|deadline| deadline <= begin) {
             return false;
         }
         if self.unwatched > 0 || self.stop_unwatched {
-            limit = Some(limit.map_or(UNWATCHED_POLL, |limit| limit.min(UNWATCHED_POLL)));
+            let look = begin + UNWATCHED_POLL;
+            deadline = Some(deadline.map_or(look, |deadline| deadline.min(look)));
+        }
+        if let Some(deadline) = deadline {
+            self.alarm.until(deadline);
         }
         self.counters.track_cycle(begin.since(self.cycle_start).as_nanos());
         self.cycle_start = Instant::FAR_FUTURE;
         self.counters.parks.add(1);
-        let woken = self.epoll.wait(limit.map(Duration::as_nanos));
+        let woken = self.epoll.wait();
+        if woken.alarm {
+            self.alarm.rang();
+        }
         if woken.any {
             self.counters.wakes.add(1);
             self.just_woken = true;
@@ -295,8 +299,10 @@ impl Engine {
     /// stay in the old one, out of reach, and end every sleep.
     #[cold]
     fn rewatch(&mut self) {
-        let waker = self.waker.as_fd().as_raw_fd();
-        match Epoll::new().and_then(|fresh| fresh.add(waker, Token::Waker).map(|()| fresh)) {
+        let own = [(self.waker.as_fd().as_raw_fd(), Token::Waker), (self.alarm.as_raw_fd(), Token::Alarm)];
+        let with_own =
+            |fresh: Epoll| own.into_iter().try_for_each(|(fd, token)| fresh.add(fd, token)).map(|()| fresh);
+        match Epoll::new().and_then(with_own) {
             Ok(fresh) => self.epoll = fresh,
             // No descriptor left: the old instance has to do.
             Err(_) => self.watched.iter().for_each(|&fd| self.epoll.remove(fd)),

@@ -42,6 +42,7 @@
 #![warn(missing_docs)]
 
 mod agent;
+mod alarm;
 mod attach;
 mod counters;
 mod engine;

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 #[inline]
@@ -30,7 +30,6 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     own(fd)
 }
 
-/// Takes a descriptor that a call has just returned.
 /// Waits until a descriptor is readable, or until the time is over, or a signal comes.
 pub fn wait_readable(fd: RawFd, limit_ns: u64) {
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -43,18 +42,13 @@ pub fn wait_readable(fd: RawFd, limit_ns: u64) {
     unsafe { libc::ppoll(&mut poll, 1, &limit, ptr::null()) };
 }
 
+/// Takes a descriptor that a call has just returned.
 fn own(fd: libc::c_int) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel has just given us this open descriptor and nobody else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Sets the calling thread's timer slack (`PR_SET_TIMERSLACK`, prctl(2)). A refusal only makes sleeps less exact.
-pub fn set_timer_slack(ns: u64) {
-    // SAFETY: the option takes an integer, no memory.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) };
 }
 
 /// Is there a process `pid`, whoever owns it?
@@ -75,15 +69,19 @@ pub enum Token {
     Stop = 2,
     /// Any agent.
     Agent = 3,
+    /// The engine's alarm.
+    Alarm = 4,
 }
 
 /// What ended a sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Woken {
-    /// Some descriptor; false: time ran out, or a signal came.
+    /// Something other than time; false also when a signal came.
     pub any: bool,
     /// The waker among them.
     pub waker: bool,
+    /// The alarm.
+    pub alarm: bool,
 }
 
 /// Events fetched per sleep. The engine asks every agent anyway, so one would do; a few let the waker be seen at once.
@@ -93,15 +91,13 @@ const EVENTS: usize = 8;
 #[derive(Debug)]
 pub struct Epoll {
     fd: OwnedFd,
-    /// The kernel has no `epoll_pwait2` (before Linux 5.11, or a filter forbids it): sleeps are whole milliseconds.
-    coarse: AtomicBool,
 }
 
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         // SAFETY: no memory is passed.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        Ok(Epoll { fd: own(fd)?, coarse: AtomicBool::new(false) })
+        Ok(Epoll { fd: own(fd)? })
     }
 
     pub fn add(&self, fd: RawFd, token: Token) -> io::Result<()> {
@@ -123,47 +119,56 @@ impl Epoll {
         unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
     }
 
-    /// Sleeps until a descriptor is readable, a signal comes, or `limit_ns` have passed.
-    pub fn wait(&self, limit_ns: Option<u64>) -> Woken {
+    /// Sleeps until a descriptor is readable or a signal comes.
+    pub fn wait(&self) -> Woken {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let mut count = -1;
-        if !self.coarse.load(Relaxed) {
-            let limit = limit_ns.map(|ns| libc::timespec {
-                tv_sec: (ns / 1_000_000_000) as _,
-                tv_nsec: (ns % 1_000_000_000) as _,
-            });
-            let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
-            // SAFETY: `events` has room for EVENTS entries, `limit` is null or points to a valid timespec that outlives the
-            // call, and a null signal mask leaves the mask alone.
-            count = unsafe {
-                libc::syscall(
-                    libc::SYS_epoll_pwait2,
-                    self.fd.as_raw_fd(),
-                    events.as_mut_ptr(),
-                    EVENTS as libc::c_int,
-                    limit,
-                    ptr::null::<libc::sigset_t>(),
-                    size_of::<u64>(),
-                )
-            };
-            if count < 0 {
-                match io::Error::last_os_error().raw_os_error() {
-                    Some(libc::ENOSYS | libc::EPERM) => self.coarse.store(true, Relaxed),
-                    _ => return Woken::default(),
-                }
-            }
-        }
-        if self.coarse.load(Relaxed) {
-            // Rounded up: waking before the deadline would only mean to sleep again.
-            let limit = limit_ns.map_or(-1, |ns| ns.div_ceil(1_000_000).min(i32::MAX as u64) as libc::c_int);
-            // SAFETY: `events` has room for EVENTS entries.
-            let answer = unsafe {
-                libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, limit)
-            };
-            count = answer.into();
-        }
+        // SAFETY: `events` has room for EVENTS entries.
+        let count =
+            unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), EVENTS as libc::c_int, -1) };
         let got = &events[..usize::try_from(count).unwrap_or(0).min(EVENTS)];
-        Woken { any: !got.is_empty(), waker: got.iter().any(|event| { event.u64 } == Token::Waker as u64) }
+        let is_there = |token: Token| got.iter().any(|event| { event.u64 } == token as u64);
+        let alarm = is_there(Token::Alarm);
+        Woken { any: got.len() > usize::from(alarm), waker: is_there(Token::Waker), alarm }
+    }
+}
+
+/// A clock that makes its descriptor readable (timerfd_create(2)), once.
+#[derive(Debug)]
+pub struct Timer(OwnedFd);
+
+impl Timer {
+    pub fn new() -> io::Result<Timer> {
+        // SAFETY: no memory is passed.
+        let fd =
+            unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
+        Ok(Timer(own(fd)?))
+    }
+
+    /// Rings when [`monotonic_ns`] says `at_ns`, not before; at no other time.
+    pub fn set(&self, at_ns: u64) {
+        let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // All zero would mean never.
+        let at_ns = at_ns.max(1);
+        let at =
+            libc::timespec { tv_sec: (at_ns / 1_000_000_000) as _, tv_nsec: (at_ns % 1_000_000_000) as _ };
+        let at = libc::itimerspec { it_interval: none, it_value: at };
+        // SAFETY: `at` is a valid time that outlives the call; the old one is not asked for. It cannot fail for a timer of one's own.
+        unsafe {
+            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &at, ptr::null_mut());
+        }
+    }
+
+    /// Takes away that it has rung.
+    pub fn drain(&self) {
+        let mut rings = 0u64;
+        // SAFETY: eight writable bytes. It has rung or not: either is fine.
+        unsafe { libc::read(self.0.as_raw_fd(), ptr::from_mut(&mut rings).cast(), size_of::<u64>()) };
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }
 
@@ -304,19 +309,23 @@ mod tests {
     }
 
     #[test]
-    fn without_pwait2_a_sleep_is_rounded_up_and_still_wakes() {
-        let epoll = Epoll::new().unwrap();
-        epoll.coarse.store(true, Relaxed);
+    fn what_ended_a_sleep_is_said() {
+        let (epoll, timer) = (Epoll::new().unwrap(), Timer::new().unwrap());
         let event = eventfd().unwrap();
+        epoll.add(timer.as_raw_fd(), Token::Alarm).unwrap();
         epoll.add(event.as_raw_fd(), Token::Waker).unwrap();
         epoll.add(event.as_raw_fd(), Token::Waker).unwrap();
-        let begin = monotonic_ns();
-        assert_eq!(epoll.wait(Some(1_200_000)), Woken::default());
-        assert!(monotonic_ns() - begin >= 1_200_000, "not before the deadline");
+        let at = monotonic_ns() + 1_200_000;
+        timer.set(at);
+        assert_eq!(epoll.wait(), Woken { any: false, waker: false, alarm: true });
+        assert!(monotonic_ns() >= at, "not before the deadline");
         std::io::Write::write_all(&mut File::from(event.try_clone().unwrap()), &1u64.to_ne_bytes()).unwrap();
-        assert_eq!(epoll.wait(None), Woken { any: true, waker: true });
+        assert_eq!(epoll.wait(), Woken { any: true, waker: true, alarm: true });
+        timer.drain();
+        assert_eq!(epoll.wait(), Woken { any: true, waker: true, alarm: false });
         epoll.remove(event.as_raw_fd());
-        assert_eq!(epoll.wait(Some(1)), Woken::default());
+        timer.set(0);
+        assert_eq!(epoll.wait(), Woken { any: false, waker: false, alarm: true });
     }
 
     #[test]
