@@ -14,15 +14,26 @@ import (
 	"unsafe"
 )
 
-// holdAtFirst is several round trips between neighbours, and little beside the 10 ms after which Go takes a processor from a goroutine
-// that computes.
+// holdAtFirst is several round trips between neighbours.
 const holdAtFirst = 100 * time.Microsecond
 
 // holdAfter is how many waits in a row were short before one is held.
 const holdAfter = 4
 
-// holders counts who sleeps so, of all clients.
-var holders atomic.Int32
+// holdMost ends a held sleep that was expected to be short and is not. It is what Go allows a goroutine that computes. It is not less,
+// as a timer that ends before the kernel's next tick has the clock set anew for each sleep: in a virtual machine that takes longer than
+// the whole round trip.
+const holdMost = 10 * time.Millisecond
+
+// vainShare bounds what such mistakes take: after one, no sleep is held for so many times as long. Less than vainLeast is none: machines
+// stand still for so long.
+const (
+	vainShare = 10
+	vainLeast = time.Millisecond
+)
+
+// holders counts who sleeps so, of all clients; parked, whose leader sleeps in Go's poller.
+var holders, parked atomic.Int32
 
 // holding is the leader's: how short sleeps keep their processor, which is Go's word (P) for the right to run one of GOMAXPROCS
 // goroutines.
@@ -34,23 +45,32 @@ var holders atomic.Int32
 // signal, as it does those that do. With several goroutines waiting on a client, the leader gives its processor to whom it hands a message.
 type holding struct {
 	holdFor atomic.Int64
-	ears    int // the epoll that Go's poller watches
+	ears    int      // the epoll that Go's poller watches
+	elbow   *os.File // an eventfd: who wakes a held leader writes it
 	isDeaf  bool
-	short   int // waits in a row that ended in time
-	line    struct {
-		fd              int32
-		events, revents int16
-	}
-	nap   syscall.Timespec
-	holds atomic.Uint64 // for tests
+	short   int       // waits in a row that ended in time
+	isHeld  bool      // the leader's wait was, so far
+	resting time.Time // none is held before
+	lines   [2]line   // of the daemon, and of who wakes the leader
+	nap     syscall.Timespec
+	holds   atomic.Uint64 // for tests
 }
 
-// Hold says how long at most a goroutine that waits keeps one of GOMAXPROCS processors while it sleeps, 100 us at first: it then wakes
-// without Go's scheduler. It does so while its waits end within that time and no other goroutine waits on the client, and one processor is
-// always left to others. Where other goroutines need them all, 0 gives it away at once, at the price of longer round trips.
+// line is a pollfd.
+type line struct {
+	fd              int32
+	events, revents int16
+}
+
+const pollIn = 1
+
+// Hold says which waits keep one of GOMAXPROCS processors while they sleep, and so wake without Go's scheduler: those that are expected to
+// be no longer than this, 100 us at first, as the ones before were, while no other goroutine waits on the client. One processor is left to
+// others. Where there is but one, no other client may wait, goroutines that are ready run before each such sleep, and those that wait for
+// the network may do so for some 10 ms more. 0: none; for programs whose other goroutines cannot wait for that, at the price of longer round trips.
 //
-// While it is held, Close, a context that ends and what else ends a wait are seen when Go's monitor interrupts the goroutine, after some
-// 10 ms as it does any that computes; with GODEBUG=asyncpreemptoff=1 only at the end of that time.
+// A sleep that turns out longer gives its processor away after 10 ms at most, and none is held for ten times as long. A context that is
+// cancelled meanwhile is seen when Go's monitor interrupts the goroutine, as it does any that computes.
 func (c *Client) Hold(atMost time.Duration) { c.holdFor.Store(int64(max(0, atMost))) }
 
 // listenTo makes what Go's poller watches in place of the library's descriptor: one that can be told not to listen, as each ring would
@@ -60,7 +80,6 @@ func (c *Client) listenTo(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.ears, c.line.fd, c.line.events = ears, int32(fd), 1 // POLLIN
 	heard := syscall.EpollEvent{Events: syscall.EPOLLIN}
 	if err = syscall.EpollCtl(ears, syscall.EPOLL_CTL_ADD, fd, &heard); err == nil {
 		err = syscall.SetNonblock(ears, true)
@@ -69,6 +88,13 @@ func (c *Client) listenTo(fd int) (*os.File, error) {
 		_ = syscall.Close(ears)
 		return nil, err
 	}
+	elbow, _, failed := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if failed != 0 {
+		_ = syscall.Close(ears)
+		return nil, failed
+	}
+	c.ears, c.elbow = ears, os.NewFile(elbow, "barewire")
+	c.lines = [2]line{{fd: int32(fd), events: pollIn}, {fd: int32(elbow), events: pollIn}}
 	return os.NewFile(uintptr(ears), "barewire"), nil
 }
 
@@ -82,42 +108,91 @@ func (c *Client) hear(isWanted bool) {
 		heard.Events = syscall.EPOLLIN
 	}
 	// It fails for want of memory only when something is added.
-	_ = syscall.EpollCtl(c.ears, syscall.EPOLL_CTL_MOD, int(c.line.fd), &heard)
+	_ = syscall.EpollCtl(c.ears, syscall.EPOLL_CTL_MOD, int(c.lines[0].fd), &heard)
 	c.isDeaf = !isWanted
 }
 
 // came notes how long an event was waited for; `began` is zero when it was there.
-func (c *Client) came(began time.Time, spinFor, holdFor time.Duration) {
-	if holdFor == 0 || began.IsZero() {
+func (c *Client) came(began time.Time, limit time.Duration) {
+	if limit == 0 || began.IsZero() {
 		return
 	}
-	if time.Since(began) > spinFor+holdFor {
+	waited := time.Since(began)
+	switch {
+	case c.isHeld:
+		c.held(waited, limit)
+	case waited <= 2*limit:
+		// In Go's poller the same wait takes longer.
+		c.short = min(c.short+1, holdAfter)
+	default:
 		c.short = 0
-	} else if c.short < holdAfter {
-		c.short++
 	}
 }
 
-// hold sleeps until the daemon rings, a signal comes or the time is over, and keeps its processor. False: this wait is none for that.
-func (c *Client) hold(atMost time.Duration) bool {
-	if c.short < holdAfter || c.waiters.Load() > 0 {
+// gone notes how long was waited for an event in vain.
+func (c *Client) gone(began time.Time, limit time.Duration) {
+	if c.short = 0; c.isHeld {
+		c.held(time.Since(began), limit)
+	}
+}
+
+// held notes how long a held wait was.
+func (c *Client) held(waited, limit time.Duration) {
+	c.isHeld = false
+	if waited > limit+vainLeast {
+		c.resting = time.Now().Add(vainShare * waited)
+	}
+}
+
+// hold sleeps until the daemon rings, somebody wakes it, a signal comes or the time is over, and keeps its processor. False: this wait is
+// none for that.
+func (c *Client) hold(now time.Time, atMost time.Duration) bool {
+	if c.short < holdAfter || c.waiters.Load() > 0 || now.Before(c.resting) {
 		return false
 	}
 	defer holders.Add(-1)
-	if int(holders.Add(1)) >= runtime.GOMAXPROCS(0) {
+	processors := runtime.GOMAXPROCS(0)
+	if int(holders.Add(1)) > max(1, processors-1) {
 		return false
 	}
+	if processors == 1 {
+		// Of two clients in one program, one may wait for the other.
+		if parked.Load() > 0 {
+			return false
+		}
+		runtime.Gosched()
+	}
+	c.isHeld = true
 	c.hear(false)
+	c.until.Store(now.Add(atMost).UnixNano())
+	c.asleep.Store(inHold)
+	defer c.asleep.Store(awake)
 	if !c.arm() {
 		// An event, most likely. Else who calls comes back here, until the time is over.
 		return true
 	}
-	if c.timed.Load() && c.unbusy(func() C.int { return C.bw_sleep_max_ms(c.raw) }) == 0 {
+	if c.timed.Load() {
+		ms := c.unbusy(func() C.int { return C.bw_sleep_max_ms(c.raw) })
+		atMost = min(atMost, time.Duration(ms)*time.Millisecond)
+	}
+	if atMost <= 0 || c.woken.Load() {
 		return true
 	}
 	c.holds.Add(1)
 	c.nap = syscall.NsecToTimespec(int64(atMost))
+	c.lines[1].revents = 0
 	// Not `Syscall`, which would tell the runtime. Whatever it says, the loop of who calls looks at everything.
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&c.line)), 1, uintptr(unsafe.Pointer(&c.nap)), 0, 0, 0)
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&c.lines)), uintptr(len(c.lines)),
+		uintptr(unsafe.Pointer(&c.nap)), 0, 0, 0)
+	if c.lines[1].revents != 0 {
+		var told [8]byte
+		_, _ = syscall.Read(int(c.lines[1].fd), told[:])
+	}
 	return true
+}
+
+// push ends a held sleep.
+func (c *Client) push() {
+	// Any number but none, in either order of bytes.
+	_, _ = c.elbow.Write([]byte{1, 0, 0, 0, 0, 0, 0, 0})
 }

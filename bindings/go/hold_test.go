@@ -1,11 +1,17 @@
 package barewire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,39 +24,67 @@ const patience = 30 * time.Second
 func pair(t *testing.T) (*Client, Flow) {
 	t.Helper()
 	runtime.GOMAXPROCS(4)
-	links := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}
-	attach := func(host int) *Client {
-		place := fmt.Sprintf("embedded:10.9.0.%d/24@unix:%s,%s", host, links[host-1], links[2-host])
-		c, err := Attach("test", place)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		return c
+	dir := t.TempDir()
+	server := attach(t, dir, 2)
+	listen(t, server)
+	go func() { _ = echo(server) }()
+	return connect(t, attach(t, dir, 1))
+}
+
+// attach is a host of two whose link is in a folder.
+func attach(t *testing.T, dir string, host int) *Client {
+	t.Helper()
+	links := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
+	c, err := Attach("test", fmt.Sprintf("embedded:10.9.0.%d/24@unix:%s,%s", host, links[host-1], links[2-host]))
+	if err != nil {
+		t.Fatal(err)
 	}
-	server, client := attach(2), attach(1)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func listen(t *testing.T, server *Client) {
+	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(stop)
+	defer stop()
 	if err := server.Listen(ctx, 888); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		for {
-			e, err := server.Next(context.Background())
-			if err != nil {
-				return
-			}
-			if e.Kind == Message && server.Send(context.Background(), e.Flow, e.Data) != nil {
-				return
-			}
+}
+
+func echo(server *Client) error {
+	for {
+		e, err := server.Next(context.Background())
+		if err == nil && e.Kind == Message {
+			err = server.Send(context.Background(), e.Flow, e.Data)
 		}
-	}()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func connect(t *testing.T, client *Client) (*Client, Flow) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
 	flow, err := client.Connect(ctx, "10.9.0.2:888", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client, flow
 }
+
+// self is another process of a test of this program, which hears by this variable that it is one.
+func self(t *testing.T, test string, env ...string) *exec.Cmd {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	child.Env = append(append(os.Environ(), env...), childFolder+"="+t.TempDir())
+	child.Stderr = os.Stderr
+	return child
+}
+
+const childFolder = "BAREWIRE_TEST_FOLDER"
 
 func roundTrip(t *testing.T, c *Client, flow Flow) {
 	t.Helper()
@@ -91,14 +125,116 @@ func TestNoneIsHeldWhenNoneIsToBe(t *testing.T) {
 	for n := 0; n < 50; n++ {
 		roundTrip(t, c, flow)
 	}
-	c.Hold(50 * time.Millisecond)
-	// The last processor is everybody's.
+	if held := c.holds.Load(); held != 0 {
+		t.Fatal(held, "waits were held")
+	}
+	c.Hold(holdAtFirst)
+	// The only processor is for the server, too.
 	runtime.GOMAXPROCS(1)
 	for n := 0; n < 50; n++ {
 		roundTrip(t, c, flow)
 	}
-	if held := c.holds.Load(); held != 0 {
-		t.Fatal(held, "waits were held")
+	if held := c.holds.Load(); held > 20 {
+		t.Fatal(held, "waits were held of 50 that wait for another client of this program")
+	}
+}
+
+// On the only processor other goroutines have their turn meanwhile, whether they are ready, sleep, or wait for the network.
+func TestTheOnlyProcessorIsSharedWithOthers(t *testing.T) {
+	if dir := os.Getenv(childFolder); dir != "" {
+		server := attach(t, dir, 2)
+		listen(t, server)
+		fmt.Println("ready")
+		_ = echo(server)
+		return
+	}
+	child := self(t, t.Name())
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}()
+	for said := bufio.NewScanner(out); ; {
+		if !said.Scan() {
+			t.Fatal("the server did not start")
+		}
+		if said.Text() == "ready" {
+			break
+		}
+	}
+	c, flow := connect(t, attach(t, strings.TrimPrefix(child.Env[len(child.Env)-1], childFolder+"="), 1))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	untilHeld(t, c, flow)
+	here, there := net.Pipe()
+	defer here.Close()
+	defer there.Close()
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	var ticks, turns, reads atomic.Int64
+	go func() {
+		for _, err := there.Read(make([]byte, 1)); err == nil; _, err = there.Read(make([]byte, 1)) {
+			turns.Add(1)
+		}
+	}()
+	go func() {
+		for _, err := here.Write([]byte{1}); err == nil; _, err = here.Write([]byte{1}) {
+			time.Sleep(time.Millisecond)
+			ticks.Add(1)
+		}
+	}()
+	go func() {
+		conn, err := net.Dial("unix", socket.Addr().String())
+		for ; err == nil; _, err = conn.Read(make([]byte, 1)) {
+			reads.Add(1)
+			_, _ = conn.Write([]byte{1})
+		}
+	}()
+	go func() {
+		if conn, err := socket.Accept(); err == nil {
+			_, _ = io.Copy(conn, conn)
+		}
+	}()
+	enough := func() bool { return ticks.Load() > 10 && turns.Load() > 10 && reads.Load() > 10 }
+	before := c.holds.Load()
+	for end := time.Now().Add(patience); !enough() || c.holds.Load() < before+1000; roundTrip(t, c, flow) {
+		if time.Now().After(end) {
+			t.Fatal(ticks.Load(), turns.Load(), reads.Load(), "turns of others in", c.holds.Load()-before, "held waits")
+		}
+	}
+}
+
+// A wait that was expected to be short and is not: others are held no more for a while.
+func TestAfterOneInVainNoneIsHeldForAWhile(t *testing.T) {
+	c, flow := pair(t)
+	c.Hold(5 * time.Millisecond)
+	untilHeld(t, c, flow)
+	for c.isHeld || c.short < holdAfter || time.Now().Before(c.resting) {
+		roundTrip(t, c, flow)
+	}
+	began := time.Now()
+	ctx, stop := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer stop()
+	if e, err := c.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(e, err)
+	}
+	if rest := c.resting.Sub(began); rest < vainShare*holdMost {
+		t.Fatal("the next one may be held after", rest)
+	}
+	before := c.holds.Load()
+	for time.Now().Before(c.resting) {
+		if now := c.holds.Load(); now != before {
+			t.Fatal(now-before, "waits were held")
+		}
+		roundTrip(t, c, flow)
 	}
 }
 
@@ -131,6 +267,8 @@ func TestALongWaitIsAsAnyOther(t *testing.T) {
 	if c.short >= holdAfter {
 		t.Fatal("a wait of 200 ms was short")
 	}
+	// Nor are any for a while after one in vain.
+	time.Sleep(time.Until(c.resting))
 	before = c.holds.Load()
 	for n := 0; c.holds.Load() == before; n++ {
 		if n == 1000 {
@@ -188,6 +326,40 @@ func TestCloseEndsWhoHolds(t *testing.T) {
 	}
 	if err := <-failed; !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
+	}
+}
+
+// Without the help of Go's monitor.
+func TestCloseEndsWhoHoldsAtOnce(t *testing.T) {
+	if os.Getenv(childFolder) == "" {
+		child := self(t, t.Name(), "GODEBUG=asyncpreemptoff=1")
+		if said, err := child.Output(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		return
+	}
+	c, flow := pair(t)
+	c.Hold(5 * time.Minute)
+	untilHeld(t, c, flow)
+	before := c.holds.Load()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := c.Next(context.Background())
+		failed <- err
+	}()
+	for c.holds.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-failed:
+		if !errors.Is(err, ErrClosed) {
+			t.Fatal(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("it still sleeps")
 	}
 }
 

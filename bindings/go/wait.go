@@ -24,6 +24,13 @@ const keepAfter = 10 * time.Millisecond
 // ringCheck is how often a full ring of requests is looked at: nothing rings when it empties.
 const ringCheck = time.Millisecond
 
+// Where the leader sleeps.
+const (
+	awake = iota
+	inPoller
+	inHold
+)
+
 // never is later than any deadline.
 const never = math.MaxInt64
 
@@ -39,7 +46,7 @@ type leadership struct {
 	taken       C.bw_event // the leader's, as are the next two
 	isArmed     bool
 	mayNotSleep bool
-	parked      atomic.Bool  // the leader sleeps, or is about to
+	asleep      atomic.Int32 // the leader is, or is about to be: awake, inPoller, inHold
 	woken       atomic.Bool  // it is not to
 	until       atomic.Int64 // when its sleep ends at the latest, in ns of the wall; never: not said yet, or for ever
 	timed       atomic.Bool  // requests with deadlines were made
@@ -67,6 +74,7 @@ func (c *Client) prepare() error {
 	}
 	if err != nil {
 		_ = c.bell.Close()
+		_ = c.elbow.Close()
 		return fmt.Errorf("barewire: %w", err)
 	}
 	c.Hold(holdAtFirst)
@@ -165,6 +173,8 @@ func (c *Client) keep() {
 func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, over func() bool) {
 	isHooked, barren := ctx.Done() == nil, 0
 	var began time.Time // of this wait: the first look in vain
+	limit := spinFor + holdFor
+	deadline, isLimited := ctx.Deadline()
 	for {
 		// Whatever somebody woke it for is looked at below.
 		c.woken.Store(false)
@@ -173,7 +183,7 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, 
 		}
 		got := c.unbusy(func() C.int { return C.bw_next_event(c.raw, &c.taken) })
 		if got == 1 {
-			c.came(began, spinFor, holdFor)
+			c.came(began, limit)
 			barren, began = 0, time.Time{}
 			if !c.answer(&c.taken) {
 				c.mu.Lock()
@@ -191,9 +201,12 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, 
 			return
 		}
 		if over() || ctx.Err() != nil {
+			if !began.IsZero() {
+				c.gone(began, limit)
+			}
 			return
 		}
-		if spinFor > 0 || holdFor > 0 {
+		if limit > 0 {
 			now := time.Now()
 			if began.IsZero() {
 				began = now
@@ -204,8 +217,15 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, 
 				C.sched_yield()
 				continue
 			}
-			if left := spinFor + holdFor - waited; left > 0 && c.hold(left) {
+			left := spinFor + max(holdFor, holdMost) - waited
+			if isLimited {
+				left = min(left, deadline.Sub(now))
+			}
+			if holdFor > 0 && left > 0 && c.hold(now, left) {
 				continue
+			}
+			if c.isHeld {
+				c.held(waited, limit)
 			}
 		}
 		if !isHooked {
@@ -227,9 +247,11 @@ func (c *Client) park() bool {
 	c.isArmed, c.mayNotSleep = false, false
 	c.hear(true)
 	c.until.Store(never)
-	c.parked.Store(true)
+	c.asleep.Store(inPoller)
+	parked.Add(1)
 	err := c.bellConn.Read(c.sleep)
-	c.parked.Store(false)
+	parked.Add(-1)
+	c.asleep.Store(awake)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = c.bell.SetReadDeadline(time.Time{})
 	}
@@ -272,13 +294,17 @@ func (c *Client) doze(uintptr) bool {
 // wake ends the leader's sleep, or its next one. Why is to be seen before.
 func (c *Client) wake() {
 	c.woken.Store(true)
+	if c.asleep.Load() == inHold {
+		c.push()
+		return
+	}
 	_ = c.bell.SetReadDeadline(time.Unix(1, 0))
 }
 
 // nudge comes after a call that the leader did not make: its sleep ends when the call has left an event, or taken away what would
 // have ended it, or made a request whose deadline is earlier than the sleep's.
 func (c *Client) nudge(deadline int64) {
-	if !c.parked.Load() {
+	if c.asleep.Load() == awake {
 		return
 	}
 	if deadline < c.until.Load() || c.unbusy(func() C.int { return C.bw_sleep_max_ms(c.raw) }) == 0 {
@@ -305,4 +331,5 @@ func (c *Client) stop() {
 	c.role <- struct{}{}
 	c.keeper.Stop()
 	_ = c.bell.Close()
+	_ = c.elbow.Close()
 }
