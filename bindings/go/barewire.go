@@ -5,7 +5,8 @@
 //	answer, err := client.Call(ctx, flow, []byte("price of ES?"))
 //
 // A Client may be used by any number of goroutines. One of those that wait takes events for all of them, and sleeps where Go's
-// sockets do: no goroutine and no thread waits in C. Contexts end waits, and a deadline travels to the server.
+// sockets do, or for a short time in the kernel (Hold): no goroutine and no thread waits in C. Contexts end waits, and a deadline travels
+// to the server.
 //
 // Needs libbarewire and barewire.h: CGO_CFLAGS=-I..., CGO_LDFLAGS=-L....
 package barewire
@@ -203,6 +204,10 @@ func (c *Client) pop() (e C.bw_event, there bool) {
 	c.mu.Unlock()
 	if more {
 		c.signal()
+		// Another one that waits for it may take events meanwhile, and see none.
+		if len(c.role) > 0 {
+			c.wake()
+		}
 	}
 	return e, there
 }

@@ -32,8 +32,8 @@ const (
 	vainLeast = time.Millisecond
 )
 
-// holders counts who sleeps so, of all clients; parked, whose leader sleeps in Go's poller.
-var holders, parked atomic.Int32
+// holders counts who sleeps so, of all clients; leading, who waits, by its leader.
+var holders, leading atomic.Int32
 
 // holding is the leader's: how short sleeps keep their processor, which is Go's word (P) for the right to run one of GOMAXPROCS
 // goroutines.
@@ -51,9 +51,11 @@ type holding struct {
 	short   int       // waits in a row that ended in time
 	isHeld  bool      // the leader's wait was, so far
 	resting time.Time // none is held before
-	lines   [2]line   // of the daemon, and of who wakes the leader
-	nap     syscall.Timespec
-	holds   atomic.Uint64 // for tests
+	// How often in a row there was neither an event nor a sleep to be had.
+	refusals int
+	lines    [2]line // of the daemon, and of who wakes the leader
+	nap      syscall.Timespec
+	holds    atomic.Uint64 // for tests
 }
 
 // line is a pollfd.
@@ -65,13 +67,16 @@ type line struct {
 const pollIn = 1
 
 // Hold says which waits keep one of GOMAXPROCS processors while they sleep, and so wake without Go's scheduler: those that are expected to
-// be no longer than this, 100 us at first, as the ones before were, while no other goroutine waits on the client. One processor is left to
-// others. Where there is but one, no other client may wait, goroutines that are ready run before each such sleep, and those that wait for
-// the network may do so for some 10 ms more. 0: none; for programs whose other goroutines cannot wait for that, at the price of longer round trips.
+// be no longer than this, 100 us at first, as the ones before were, while no other goroutine waits on the client. 0: none; for programs
+// whose other goroutines cannot wait, at the price of longer round trips.
 //
-// A sleep that turns out longer gives its processor away after 10 ms at most, and none is held for ten times as long. A context that is
-// cancelled meanwhile is seen when Go's monitor interrupts the goroutine, as it does any that computes.
-func (c *Client) Hold(atMost time.Duration) { c.holdFor.Store(int64(max(0, atMost))) }
+// Goroutines that are ready run before each such sleep, and one processor is left to others. Where there is but one, nobody waits on
+// another client while it is kept, and goroutines that wait for the network or a timer may run some 10 ms late.
+//
+// A sleep that turns out longer gives its processor away after 10 ms, or this time if that is more, and none is held for ten times as
+// long. A context that is cancelled meanwhile is seen when Go's monitor interrupts the goroutine, as it does any that computes; with
+// GODEBUG=asyncpreemptoff=1 only at the end of that time, for which a garbage collection waits, too.
+func (c *Client) Hold(atMost time.Duration) { c.holdFor.Store(int64(sane(atMost))) }
 
 // listenTo makes what Go's poller watches in place of the library's descriptor: one that can be told not to listen, as each ring would
 // wake the thread in Go's poller, too.
@@ -88,7 +93,8 @@ func (c *Client) listenTo(fd int) (*os.File, error) {
 		_ = syscall.Close(ears)
 		return nil, err
 	}
-	elbow, _, failed := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	// One that may block, as Go's poller would watch others; it does not, when it is read only after it was told of.
+	elbow, _, failed := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_CLOEXEC, 0)
 	if failed != 0 {
 		_ = syscall.Close(ears)
 		return nil, failed
@@ -114,13 +120,14 @@ func (c *Client) hear(isWanted bool) {
 
 // came notes how long an event was waited for; `began` is zero when it was there.
 func (c *Client) came(began time.Time, limit time.Duration) {
+	c.refusals = 0
 	if limit == 0 || began.IsZero() {
 		return
 	}
 	waited := time.Since(began)
 	switch {
 	case c.isHeld:
-		c.held(waited, limit)
+		c.held(waited, limit, false)
 	case waited <= 2*limit:
 		// In Go's poller the same wait takes longer.
 		c.short = min(c.short+1, holdAfter)
@@ -132,45 +139,49 @@ func (c *Client) came(began time.Time, limit time.Duration) {
 // gone notes how long was waited for an event in vain.
 func (c *Client) gone(began time.Time, limit time.Duration) {
 	if c.short = 0; c.isHeld {
-		c.held(time.Since(began), limit)
+		c.held(time.Since(began), limit, false)
 	}
 }
 
-// held notes how long a held wait was.
-func (c *Client) held(waited, limit time.Duration) {
+// held notes how long a held wait was, so far; `isOver`: no event came in all its time.
+func (c *Client) held(waited, limit time.Duration, isOver bool) {
 	c.isHeld = false
-	if waited > limit+vainLeast {
+	if waited > 2*limit {
+		c.short = 0
+	}
+	if isOver || waited > limit+vainLeast {
 		c.resting = time.Now().Add(vainShare * waited)
 	}
 }
 
 // hold sleeps until the daemon rings, somebody wakes it, a signal comes or the time is over, and keeps its processor. False: this wait is
 // none for that.
-func (c *Client) hold(now time.Time, atMost time.Duration) bool {
-	if c.short < holdAfter || c.waiters.Load() > 0 || now.Before(c.resting) {
+func (c *Client) hold(until time.Time) bool {
+	if c.short < holdAfter {
+		return false
+	}
+	// Whom the last event was for, most likely.
+	runtime.Gosched()
+	now, processors := time.Now(), runtime.GOMAXPROCS(0)
+	if c.waiters.Load() > 0 || now.Before(c.resting) || processors == 1 && leading.Load() > 1 {
 		return false
 	}
 	defer holders.Add(-1)
-	processors := runtime.GOMAXPROCS(0)
 	if int(holders.Add(1)) > max(1, processors-1) {
 		return false
 	}
-	if processors == 1 {
-		// Of two clients in one program, one may wait for the other.
-		if parked.Load() > 0 {
-			return false
-		}
-		runtime.Gosched()
-	}
 	c.isHeld = true
 	c.hear(false)
-	c.until.Store(now.Add(atMost).UnixNano())
+	c.until.Store(until.UnixNano())
 	c.asleep.Store(inHold)
 	defer c.asleep.Store(awake)
 	if !c.arm() {
-		// An event, most likely. Else who calls comes back here, until the time is over.
-		return true
+		// An event, most likely. Else the ring of requests is full.
+		c.refusals++
+		return c.refusals < 2
 	}
+	c.refusals = 0
+	atMost := until.Sub(now)
 	if c.timed.Load() {
 		ms := c.unbusy(func() C.int { return C.bw_sleep_max_ms(c.raw) })
 		atMost = min(atMost, time.Duration(ms)*time.Millisecond)
@@ -181,9 +192,14 @@ func (c *Client) hold(now time.Time, atMost time.Duration) bool {
 	c.holds.Add(1)
 	c.nap = syscall.NsecToTimespec(int64(atMost))
 	c.lines[1].revents = 0
-	// Not `Syscall`, which would tell the runtime. Whatever it says, the loop of who calls looks at everything.
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&c.lines)), uintptr(len(c.lines)),
+	// Not `Syscall`, which would tell the runtime. The loop of who calls looks at everything, whatever it says.
+	_, _, failed := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&c.lines)), uintptr(len(c.lines)),
 		uintptr(unsafe.Pointer(&c.nap)), 0, 0, 0)
+	if failed != 0 && failed != syscall.EINTR {
+		// A sandbox, most likely. Go's poller can do without.
+		c.holdFor.Store(0)
+		return false
+	}
 	if c.lines[1].revents != 0 {
 		var told [8]byte
 		_, _ = syscall.Read(int(c.lines[1].fd), told[:])

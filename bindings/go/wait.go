@@ -35,7 +35,7 @@ const (
 const never = math.MaxInt64
 
 // leadership says who takes events. Of the goroutines that wait, the one that has the role does, for all: it takes what there is,
-// hands answers to who asked, and sleeps in Go's poller until the daemon rings. When it has what it waited for, another one of them
+// hands answers to who asked, and sleeps until the daemon rings (where: holding). When it has what it waited for, another one of them
 // gets the role. So a message reaches who waits for it without another goroutine or thread between. While nobody waits, the keeper
 // has the role: what comes late for who has given up is undone, and the end of the daemon is seen.
 type leadership struct {
@@ -88,7 +88,10 @@ func (c *Client) prepare() error {
 
 // Spin says how long who waits looks again and again before it sleeps, letting other goroutines and programs run between its looks.
 // 0, as at first: not at all. For cores with time to spare.
-func (c *Client) Spin(before time.Duration) { c.spinFor.Store(int64(before)) }
+func (c *Client) Spin(before time.Duration) { c.spinFor.Store(int64(sane(before))) }
+
+// sane is between 0 and an hour.
+func sane(wanted time.Duration) time.Duration { return min(max(0, wanted), time.Hour) }
 
 // wait waits for what comes on a channel with room for it, taking events for others meanwhile if nobody else does.
 func wait[T any](ctx context.Context, c *Client, to chan T) (got T, err error) {
@@ -135,7 +138,9 @@ func wait[T any](ctx context.Context, c *Client, to chan T) (got T, err error) {
 
 // lead takes events until the caller has what it waits for, or need not wait any more, and gives the role up.
 func (c *Client) lead(ctx context.Context, over func() bool) {
+	leading.Add(1)
 	c.takeUntil(ctx, time.Duration(c.spinFor.Load()), time.Duration(c.holdFor.Load()), over)
+	leading.Add(-1)
 	c.leads.Add(1)
 	<-c.role
 	if !c.ticking.Load() && !c.ticking.Swap(true) {
@@ -217,15 +222,14 @@ func (c *Client) takeUntil(ctx context.Context, spinFor, holdFor time.Duration, 
 				C.sched_yield()
 				continue
 			}
-			left := spinFor + max(holdFor, holdMost) - waited
-			if isLimited {
-				left = min(left, deadline.Sub(now))
+			until := began.Add(spinFor + max(holdFor, holdMost))
+			if isLimited && deadline.Before(until) {
+				until = deadline
 			}
-			if holdFor > 0 && left > 0 && c.hold(now, left) {
+			if isOver := !now.Before(until); holdFor > 0 && !isOver && c.hold(until) {
 				continue
-			}
-			if c.isHeld {
-				c.held(waited, limit)
+			} else if c.isHeld {
+				c.held(waited, limit, isOver)
 			}
 		}
 		if !isHooked {
@@ -248,9 +252,7 @@ func (c *Client) park() bool {
 	c.hear(true)
 	c.until.Store(never)
 	c.asleep.Store(inPoller)
-	parked.Add(1)
 	err := c.bellConn.Read(c.sleep)
-	parked.Add(-1)
 	c.asleep.Store(awake)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = c.bell.SetReadDeadline(time.Time{})
