@@ -169,23 +169,23 @@ if part crates && have crates python3; then
     cp "$here/package"/barewire-*-"$version".crate "$dist/crates/"
 fi
 
-# Native parts of bindings, in the bindings' own workspace, with the versions that everything else has.
+# Native parts of bindings, in the bindings' own workspace.
 native() {
-    [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
-    CARGO_TARGET_DIR="$native_here" "$cargo" build --profile "$profile" --quiet --manifest-path bindings/Cargo.toml --package "$1"
+    CARGO_TARGET_DIR="$native_here" "$cargo" build --profile "$profile" --quiet --locked --manifest-path bindings/Cargo.toml --package "$1"
     strip --strip-unneeded -o "$3" "$native_here/$folder/$2"
 }
 
 if part wheel && have Python python3; then
     echo "dist: Python wheel" >&2
-    [ -e bindings/Cargo.lock ] || cp Cargo.lock bindings/Cargo.lock
+    # Its version is in the wheel.
+    right_maturin() { [ "$("$1" --version 2> /dev/null)" = "maturin 1.16.0" ]; }
     maturin=maturin
-    if ! command -v maturin > /dev/null; then
+    if ! right_maturin "$maturin"; then
         maturin=$target/dist-tools/bin/maturin
-        [ -x "$maturin" ] || { python3 -m venv "$target/dist-tools" && "$target/dist-tools/bin/pip" install --quiet 'maturin>=1.7,<2'; }
+        right_maturin "$maturin" || { python3 -m venv "$target/dist-tools" && "$target/dist-tools/bin/pip" install --quiet maturin==1.16.0; }
     fi
     cp LICENSE-MIT LICENSE-APACHE bindings/python/
-    (cd bindings/python && CARGO_TARGET_DIR="$native_here" "$maturin" build --quiet --profile "$profile" --strip --out "$dist") || \
+    (cd bindings/python && CARGO_TARGET_DIR="$native_here" "$maturin" build --quiet --locked --profile "$profile" --strip --out "$dist") || \
         { rm -f bindings/python/LICENSE-*; exit 1; }
     rm -f bindings/python/LICENSE-*
 fi

@@ -16,7 +16,7 @@ const VAGUE: &[&str] = &["utils", "common"];
 const MACHINE_PATHS: &[(&str, &[&str])] =
     &[("work", &[]), ("root", &[]), ("home", &["alice", "bob", "user", "USER"])];
 /// Written by cargo, not by us.
-const GENERATED: &[&str] = &["Cargo.lock"];
+const GENERATED: &[&str] = &["Cargo.lock", "bindings/Cargo.lock"];
 /// The documents that name crates, where they exist.
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CHANGELOG.md"];
 /// The one that names all of them.

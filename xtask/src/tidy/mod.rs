@@ -4,6 +4,7 @@
 //! cargo metadata -> Workspace (workspace.rs) -> crates.rs   floors, circles, lints, forbid, heads, unsafe
 //! the tree       -> Tree      (tree.rs)      -> clocks.rs   who reads the time of day
 //!                                               files.rs    length, markers, tabs, folder names, machine paths, documents
+//!                                               locks.rs    both workspaces have the same versions
 //!                                   figures                       what documents claim, against the records
 //! ```
 //! Every rule yields [`Finding`]s: where, what, and how to mend it.
@@ -11,6 +12,7 @@
 mod clocks;
 mod crates;
 mod files;
+mod locks;
 mod scrub;
 #[cfg(test)]
 mod tests;
@@ -63,6 +65,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Finding>> {
     crates::check(&workspace, &tree, &mut findings);
     clocks::check(&tree, &mut findings);
     files::check(&workspace, &tree, &mut findings);
+    locks::check(&tree, &mut findings);
     findings.extend(crate::figures::check(&tree, &|commit| crate::figures::age(root, commit)).findings);
     findings.sort();
     findings.dedup();

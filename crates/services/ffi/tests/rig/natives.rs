@@ -25,11 +25,6 @@ fn build_natives() -> Option<PathBuf> {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
     let target = profile.unwrap().parent().unwrap().join("bindings");
-    // The versions that everything else is built with; what it needs besides is added.
-    let lock = folder().join("Cargo.lock");
-    if !lock.exists() {
-        std::fs::copy(folder().join("../Cargo.lock"), &lock).unwrap();
-    }
     let out = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--workspace"])
         .current_dir(folder())
