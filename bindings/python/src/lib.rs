@@ -4,6 +4,7 @@
 //! A client is a ticket (a number), so that one that was freed is an error and never a crash. The interpreter's lock is let go
 //! wherever a call may take its time.
 
+mod event;
 mod feed;
 mod items;
 mod live;
@@ -192,14 +193,18 @@ fn with_bytes(
     data: &Bound<'_, PyAny>,
     work: impl FnOnce(*const std::ffi::c_void, usize) -> c_int,
 ) -> PyResult<c_int> {
-    let buffer = PyUntypedBuffer::get(data)?;
-    if !buffer.is_c_contiguous() {
-        return Err(PyBufferError::new_err("the buffer is not contiguous"));
-    }
-    match work(buffer.buf_ptr(), buffer.len_bytes()) {
-        code if code < 0 => Err(Error::new_err((code, text(bw_last_error())))),
-        code => Ok(code),
-    }
+    let code = if let Ok(bytes) = data.cast_exact::<PyBytes>() {
+        // Most are such, and need no buffer.
+        let bytes = bytes.as_bytes();
+        work(bytes.as_ptr().cast(), bytes.len())
+    } else {
+        let buffer = PyUntypedBuffer::get(data)?;
+        if !buffer.is_c_contiguous() {
+            return Err(PyBufferError::new_err("the buffer is not contiguous"));
+        }
+        work(buffer.buf_ptr(), buffer.len_bytes())
+    };
+    if code < 0 { Err(Error::new_err((code, text(bw_last_error())))) } else { Ok(code) }
 }
 
 #[pyfunction]
@@ -275,6 +280,25 @@ fn sleep_max_ms(py: Python<'_>, client: usize) -> PyResult<c_int> {
     call(py, || bw_sleep_max_ms(at(client)))
 }
 
+/// As `wait_event`, with what came read.
+#[pyfunction]
+fn receive(py: Python<'_>, client: usize, timeout_ms: i32) -> PyResult<Option<event::Event>> {
+    let mut event = no_event();
+    // SAFETY: a place for the event.
+    let got = call(py, || unsafe { bw_wait_event(at(client), timeout_ms, &mut event) })?;
+    if got != 1 {
+        return Ok(None);
+    }
+    let data = match event.kind {
+        BW_EVENT_MESSAGE => taken(py, client, event.message, 0)?,
+        BW_EVENT_REQUEST | BW_EVENT_RESPONSE | BW_EVENT_FAILURE => {
+            taken(py, client, event.message, BW_REQUEST_HEAD)?
+        }
+        _ => PyBytes::new(py, &[]),
+    };
+    Ok(Some(event::Event::of(&event, data)))
+}
+
 /// The bytes of a message from `start` on, and it is released.
 #[pyfunction]
 fn take<'py>(
@@ -283,7 +307,15 @@ fn take<'py>(
     message: (u64, u32, u32),
     start: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let mut message = BwMessage { flow: message.0, offset: message.1, len: message.2 };
+    taken(py, client, BwMessage { flow: message.0, offset: message.1, len: message.2 }, start)
+}
+
+fn taken<'py>(
+    py: Python<'py>,
+    client: usize,
+    mut message: BwMessage,
+    start: usize,
+) -> PyResult<Bound<'py, PyBytes>> {
     let len = (message.len as usize).checked_sub(start).ok_or_else(|| failed(BW_ERR_INVALID))?;
     // Another thread may be inside for a while, as in `connect`: it is waited for, with the interpreter's lock let go.
     let busy = |py: Python<'_>| py.detach(|| std::thread::sleep(std::time::Duration::from_micros(50)));
@@ -314,6 +346,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("Error", m.py().get_type::<Error>())?;
     m.add("version", text(bw_version()))?;
     m.add("SwitchError", m.py().get_type::<switch::SwitchError>())?;
+    m.add_class::<event::Event>()?;
     m.add_class::<switch::Switch>()?;
     m.add("FeedError", m.py().get_type::<feed::FeedError>())?;
     m.add_class::<feed::Capture>()?;
@@ -343,6 +376,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(fail, m)?,
         wrap_pyfunction!(next_event, m)?,
         wrap_pyfunction!(wait_event, m)?,
+        wrap_pyfunction!(receive, m)?,
         wrap_pyfunction!(event_fd, m)?,
         wrap_pyfunction!(arm, m)?,
         wrap_pyfunction!(disarm, m)?,

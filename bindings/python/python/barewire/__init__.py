@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from . import _native
+from ._native import Event
 from ._switch import Switch, SwitchError
 
 if TYPE_CHECKING:
@@ -148,20 +149,9 @@ class Closed(enum.IntEnum):
 _TURN = 0.001
 _NAP = 0.0001
 _DEADLINE = 1
-_WITH_HEAD = (Kind.REQUEST, Kind.RESPONSE, Kind.FAILURE)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened."""
-
-    kind: int
-    flow: int
-    reason: int
-    token: int
-    data: bytes
-    local: str | None
-    remote: str | None
+# Numbers: comparing members of an enumeration takes long.
+_MESSAGE = int(Kind.MESSAGE)
+_WITH_HEAD = frozenset(map(int, (Kind.REQUEST, Kind.RESPONSE, Kind.FAILURE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +232,12 @@ class Client:
 
     def send(self, flow: int, data: Buffer, *, timeout: float | None = None) -> None:
         """Queues a message (any object with a contiguous buffer), and waits for room while there is none."""
+        try:
+            _native.send(self._ticket, flow, data)
+            return
+        except _native.Error as e:
+            if e.args[0] not in (_AGAIN, _BUSY):
+                raise _error(e) from None
         self._patiently(timeout, flow, _native.send, flow, data)
 
     def request(self, flow: int, data: Buffer, *, timeout: float | None) -> int:
@@ -264,7 +260,7 @@ class Client:
         try:
             asked = self._request(True, flow, data, timeout)
             while True:
-                told = self._wait(None)
+                told = self._wait(None, _native.wait_event, lambda told: told)
                 if told is None:
                     continue
                 if told[3] != asked or told[0] not in (Kind.RESPONSE, Kind.FAILURE, Kind.UNANSWERED):
@@ -293,16 +289,16 @@ class Client:
         """Says that a request has no response."""
         self._patiently(timeout, request.flow, _native.fail, request.flow, request.token, code, why)
 
-    def _wait(self, timeout: float | None) -> tuple | None:
-        """The next event, for the reader. None also when a signal came."""
+    def _wait(self, timeout: float | None, work, kept):
+        """The next event, for the reader: `work` waits for it, `kept` takes one that was kept. None also when a signal came."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             # A call that waits for room has the turn for a moment only, and leaves it to a reader.
             with self._turn:
                 if self._kept:
-                    return self._kept.popleft()
+                    return kept(self._kept.popleft())
                 try:
-                    return self._do_wait(None if end is None else max(0.0, end - time.monotonic()))
+                    return self._do_wait(None if end is None else max(0.0, end - time.monotonic()), work)
                 except BarewireError as e:
                     # Another thread is inside, as in `connect`.
                     if e.code != _BUSY:
@@ -311,11 +307,11 @@ class Client:
                 return None
             time.sleep(_NAP)
 
-    def _do_wait(self, timeout: float | None) -> tuple | None:
+    def _do_wait(self, timeout: float | None, work):
         if self._closing:
             raise HandleError(-2, "the client was closed")
         try:
-            return _native.wait_event(self._ticket, _ms(timeout))
+            return work(self._ticket, -1 if timeout is None else _ms(timeout))
         except _native.Error as e:
             if e.args[0] == _INTERRUPTED:
                 # Python's own handlers run between the two; they may raise.
@@ -325,21 +321,25 @@ class Client:
     def _event(self, told: tuple) -> Event:
         kind, reason, flow, token, message, local, remote = told
         data = b""
-        if kind == Kind.MESSAGE or kind in _WITH_HEAD:
-            data = self._do(_native.take, message, _native.REQUEST_HEAD if kind in _WITH_HEAD else 0)
+        if kind == _MESSAGE:
+            data = self._do(_native.take, message, 0)
+        elif kind in _WITH_HEAD:
+            data = self._do(_native.take, message, _native.REQUEST_HEAD)
         return Event(kind, flow, reason, token, data, local, remote)
 
     def next(self, timeout: float | None = None) -> Event | None:
         """The next event, waiting for it (None: for ever). None when the time was over."""
         end = None if timeout is None else time.monotonic() + timeout
-        if not self._reader.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX)):
+        if timeout is None:
+            self._reader.acquire()
+        elif not self._reader.acquire(timeout=min(max(0.0, timeout), threading.TIMEOUT_MAX)):
             return None
         try:
             while True:
                 left = None if end is None else max(0.0, end - time.monotonic())
-                told = self._wait(left)
-                if told is not None:
-                    return self._event(told)
+                event = self._wait(left, _native.receive, self._event)
+                if event is not None:
+                    return event
                 if left == 0.0:
                     return None
         finally:
@@ -363,7 +363,7 @@ class Client:
                 time.sleep(_NAP)
                 continue
             try:
-                told = self._do_wait(_TURN if left is None else min(left, _TURN))
+                told = self._do_wait(_TURN if left is None else min(left, _TURN), _native.wait_event)
                 # What comes meanwhile is kept unread: it holds up those who sent it, and takes no memory of ours.
                 if told is not None and not (told[0] == Kind.WRITABLE and told[2] in (0, flow)):
                     self._kept.append(told)

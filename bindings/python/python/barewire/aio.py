@@ -19,6 +19,7 @@ from . import (
     _BUSY,
     _DEADLINE,
     _KINDS,
+    _MESSAGE,
     _WITH_HEAD,
     BarewireError,
     Event,
@@ -55,6 +56,8 @@ _CONNECT_TEXTS = (
     "this user may not connect there",
 )
 _PORT_TAKEN = -14
+# What programs read. Numbers, as comparing members of an enumeration takes long.
+_READ = frozenset(map(int, (Kind.ACCEPTED, Kind.MESSAGE, Kind.CLOSED, Kind.REQUEST, Kind.CANCELLED)))
 _NEVER_MS = 2**31 - 1
 # How soon to look again whether the ring of requests, found full, has room: nothing becomes readable then.
 _RING_CHECK_MS = 1
@@ -163,7 +166,10 @@ class Client:
 
     def _dispatch(self, told: tuple) -> None:
         kind, reason, flow, token = told[:4]
-        if kind == Kind.CONNECTED:
+        if kind in _READ:
+            self._events.append(told)
+            self._wake_reader()
+        elif kind == Kind.CONNECTED:
             if not self._opened(token, lambda to: to.set_result(flow)):
                 self._quietly(_native.reset, flow)
         elif kind == Kind.LISTENING:
@@ -182,9 +188,6 @@ class Client:
             self._writers.clear()
         elif kind in (Kind.RESPONSE, Kind.FAILURE, Kind.UNANSWERED):
             self._answered(told)
-        elif kind in (Kind.ACCEPTED, Kind.MESSAGE, Kind.CLOSED, Kind.REQUEST, Kind.CANCELLED):
-            self._events.append(told)
-            self._wake_reader()
 
     def _wake_reader(self) -> None:
         while self._readers:
@@ -355,7 +358,7 @@ class Client:
                 raise
         kind, reason, flow, token, message, local, remote = self._events.popleft()
         data = b""
-        if kind in (Kind.MESSAGE, Kind.REQUEST):
+        if kind == _MESSAGE or kind in _WITH_HEAD:
             try:
                 data = _native.take(self._ticket, message, _native.REQUEST_HEAD if kind in _WITH_HEAD else 0)
             except _native.Error as e:

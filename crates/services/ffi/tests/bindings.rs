@@ -505,6 +505,7 @@ fn python_alone() {
     let Some(runner) = runners().iter().find(python) else { return };
     let (repository, dir) = (root().join(".."), Folder::new("python"));
     let runs = [
+        ("test_event.py", vec![]),
         ("test_switch.py", vec![repository.join("programs"), repository.join("tests/p4c")]),
         ("test_runs.py", vec![repository.join("benches/runs")]),
         ("test_feed.py", captured(dir.path()).to_vec()),
