@@ -32,7 +32,7 @@ counters! {
     work_items: Counter,
     /// Times that the engine slept.
     parks: Counter,
-    /// Sleeps that a descriptor or a waker ended; deadlines ended the others.
+    /// Sleeps that a descriptor or a waker ended; deadlines ended the others, also those that had moved on meanwhile.
     wakes: Counter,
     /// Of those, sleeps after which no agent had work at once. Many of them: a descriptor stays readable without cause.
     empty_wakes: Counter,

@@ -256,7 +256,7 @@ impl Engine {
     }
 
     fn sleep(&mut self) -> bool {
-        // Agents may have worked long since `cycle_start`; the kernel counts from now.
+        // Agents may have worked long since `cycle_start`.
         let begin = now();
         let mut deadline = self.agents.iter().filter_map(|agent| agent.next_deadline()).min();
         if deadline.is_some_and(|deadline| deadline <= begin) {

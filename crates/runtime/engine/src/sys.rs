@@ -141,21 +141,29 @@ impl Timer {
         // SAFETY: no memory is passed.
         let fd =
             unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
-        Ok(Timer(own(fd)?))
+        let timer = Timer(own(fd)?);
+        // A sandbox may refuse that: better now than by sleeps without end.
+        match timer.try_set(u64::MAX) {
+            0 => Ok(timer),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Rings when [`monotonic_ns`] says `at_ns`, not before; at no other time.
     pub fn set(&self, at_ns: u64) {
+        // It did not fail before.
+        self.try_set(at_ns);
+    }
+
+    fn try_set(&self, at_ns: u64) -> libc::c_int {
         let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // All zero would mean never.
         let at_ns = at_ns.max(1);
         let at =
             libc::timespec { tv_sec: (at_ns / 1_000_000_000) as _, tv_nsec: (at_ns % 1_000_000_000) as _ };
         let at = libc::itimerspec { it_interval: none, it_value: at };
-        // SAFETY: `at` is a valid time that outlives the call; the old one is not asked for. It cannot fail for a timer of one's own.
-        unsafe {
-            libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &at, ptr::null_mut());
-        }
+        // SAFETY: `at` is a valid time that outlives the call; the old one is not asked for.
+        unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &at, ptr::null_mut()) }
     }
 
     /// Takes away that it has rung.
