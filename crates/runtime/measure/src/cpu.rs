@@ -47,13 +47,12 @@ impl TaskTime {
         TaskTime { run_ns, user_ns, system_ns: run_ns - user_ns.min(run_ns) }
     }
 
-    /// What was spent from `earlier` to this reading.
+    /// What was spent from `earlier` to this reading. Its parts are the whole, always: the shares are those of all ticks so far, so one of
+    /// them can be smaller in the later reading.
     pub fn since(&self, earlier: &TaskTime) -> TaskTime {
-        TaskTime {
-            run_ns: self.run_ns.saturating_sub(earlier.run_ns),
-            user_ns: self.user_ns.saturating_sub(earlier.user_ns),
-            system_ns: self.system_ns.saturating_sub(earlier.system_ns),
-        }
+        let run_ns = self.run_ns.saturating_sub(earlier.run_ns);
+        let user_ns = self.user_ns.saturating_sub(earlier.user_ns).min(run_ns);
+        TaskTime { run_ns, user_ns, system_ns: run_ns - user_ns }
     }
 
     /// Both together.
@@ -222,6 +221,18 @@ fn interrupts_are_apart() -> bool {
 mod tests {
     use super::*;
     use crate::clock::stamp;
+
+    #[test]
+    fn parts_of_a_difference_are_the_whole() {
+        // Its first ticks were the user's, the others the kernel's: the user's share of all shrinks.
+        let [first, later] = [TaskTime::of_run(30_000_000, 3, 0), TaskTime::of_run(32_000_000, 3, 1)];
+        assert!(later.user_ns < first.user_ns, "{later:?}");
+        assert_eq!(later.since(&first), TaskTime { run_ns: 2_000_000, user_ns: 0, system_ns: 2_000_000 });
+        // The other way round, and a thread that has ended in between.
+        let [first, later] = [TaskTime::of_run(30_000_000, 0, 3), TaskTime::of_run(32_000_000, 1, 3)];
+        assert_eq!(later.since(&first), TaskTime { run_ns: 2_000_000, user_ns: 2_000_000, system_ns: 0 });
+        assert_eq!(first.since(&later), TaskTime::default());
+    }
 
     #[test]
     fn a_thread_that_works_is_charged_and_one_that_sleeps_is_not() {
