@@ -1,0 +1,94 @@
+//! `tests/beside.sh`, which runs test programs that mostly wait beside the others.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("barewire-beside-{}-{name}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    /// A test program as cargo names them.
+    fn program(&self, name: &str, script: &str) -> String {
+        let path = self.0.join(format!("{name}-0123456789abcdef"));
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/beside.sh");
+        Command::new(script)
+            .args(args)
+            .env("BESIDE", "patient slow")
+            .env("BESIDE_DIR", self.0.join("beside"))
+            .output()
+            .unwrap()
+    }
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+#[test]
+fn who_waits_runs_beside_the_others_and_is_heard_at_the_end() {
+    let folder = Folder::new("join");
+    // It ends only when the other one has run: in the order of calls it would wait for ever.
+    let gate = folder.0.join("gate");
+    let patient = folder.program(
+        "patient",
+        &format!("until [ -e {0} ]; do sleep 0.05; done; echo \"patient $1 $PWD\"", gate.display()),
+    );
+    let slow = folder.program("slow", "echo slow; exit 7");
+    let quick = folder.program("quick", &format!("echo quick; touch {}; exit 3", gate.display()));
+    assert!(folder.run(&["begin"]).status.success());
+    for program in [&patient, &slow] {
+        let out = folder.run(&[program, "argument"]);
+        assert!(out.status.success(), "{out:?}");
+        assert_eq!(said(&out).lines().count(), 1, "{out:?}");
+    }
+    let out = folder.run(&[&quick]);
+    assert_eq!((out.status.code(), said(&out).as_str()), (Some(3), "quick\n"));
+    let out = folder.run(&["join"]);
+    assert_eq!(out.status.code(), Some(1), "one failed: {out:?}");
+    let all = said(&out);
+    let here = std::env::current_dir().unwrap();
+    for part in [
+        "     Running patient-0123456789abcdef, beside the others\n",
+        &format!("patient argument {}\n", here.display()),
+        "slow\nerror: slow-0123456789abcdef failed (7)\n",
+    ] {
+        assert!(all.contains(part), "{part}: {all}");
+    }
+    // Without one that failed, and with none at all.
+    folder.run(&["begin"]);
+    assert!(folder.run(&[&patient]).status.success());
+    assert_eq!(folder.run(&["join"]).status.code(), Some(0));
+    folder.run(&["begin"]);
+    assert_eq!(said(&folder.run(&["join"])), "");
+}
+
+#[test]
+fn what_is_ended_fails() {
+    let folder = Folder::new("stop");
+    let patient = folder.program("patient", "exec sleep 1000");
+    folder.run(&["begin"]);
+    folder.run(&[&patient]);
+    folder.run(&["stop"]);
+    let out = folder.run(&["join"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("it was ended"), "{out:?}");
+}
