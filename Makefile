@@ -201,7 +201,7 @@ lints: ## Lints and documentation of everything (a part of `make test`)
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 # Test programs that use less than a fifth of a core, or wait for time-outs: they run beside the others.
-test: export BESIDE := aio_reattach barewire_daemon control deaths environment key mininet pauses rc restart routed stopped walk
+test: export BESIDE := aio_reattach barewire_daemon control deaths environment key local mininet pauses rc restart routed slurm stopped walk
 test: export BESIDE_DIR := $(abspath $(TARGET))/beside
 BESIDE_SH := $(CURDIR)/tests/beside.sh
 
