@@ -46,8 +46,27 @@ pub struct Link(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    Link(OwnedFd),
+    Link(Attached),
     Filter(Filter),
+}
+
+/// A link of the kernel's, detached when dropped: its descriptor may have copies in children of this process that have not executed
+/// another program yet.
+#[derive(Debug)]
+struct Attached {
+    fd: OwnedFd,
+    /// The process that attached it. A child that ends leaves the program to its parent.
+    by: u32,
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if self.by == std::process::id() {
+            let mut attr = sys::LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
+            // SAFETY: the attributes of BPF_LINK_DETACH, without addresses. Where it is refused, closing the descriptor has to do.
+            let _ = unsafe { sys::bpf(sys::LINK_DETACH, &mut attr) };
+        }
+    }
 }
 
 impl Link {
@@ -72,7 +91,7 @@ impl Link {
         };
         // SAFETY: the attributes of BPF_LINK_CREATE, without addresses.
         let fd = unsafe { sys::bpf_fd(sys::LINK_CREATE, &mut attr)? };
-        Ok(Link(Kind::Link(fd)))
+        Ok(Link(Kind::Link(Attached { fd, by: std::process::id() })))
     }
 
     /// Whether it still is at its interface: one that left the network namespace, or went, has it no more.
@@ -80,7 +99,7 @@ impl Link {
         /// Words of `struct bpf_link_info` up to the interface's number.
         const WORDS: usize = 5;
         let fd = match &self.0 {
-            Kind::Link(fd) => fd.as_raw_fd(),
+            Kind::Link(link) => link.fd.as_raw_fd(),
             Kind::Filter(filter) => return matches!(filter.is_ours_there(), Ok(true)),
         };
         let mut info = [0_u32; WORDS + 1];
@@ -99,7 +118,7 @@ impl Link {
     /// `EINVAL` for a program of another kind, `ENOLINK` when the interface is gone.
     pub fn replace(&self, program: &Program) -> io::Result<()> {
         let fd = match &self.0 {
-            Kind::Link(fd) => fd.as_raw_fd(),
+            Kind::Link(link) => link.fd.as_raw_fd(),
             Kind::Filter(filter) => return filter.replace(program.as_raw_fd()),
         };
         let mut attr = sys::LinkUpdate {

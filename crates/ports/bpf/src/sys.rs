@@ -18,6 +18,7 @@ pub(crate) const MAP_LOOKUP_BATCH: libc::c_int = 24;
 pub(crate) const MAP_UPDATE_BATCH: libc::c_int = 26;
 pub(crate) const LINK_CREATE: libc::c_int = 28;
 pub(crate) const LINK_UPDATE: libc::c_int = 29;
+pub(crate) const LINK_DETACH: libc::c_int = 34;
 
 #[repr(C)]
 #[derive(Default)]
@@ -125,6 +126,11 @@ pub(crate) struct LinkCreate {
     pub target_ifindex: u32,
     pub attach_type: u32,
     pub flags: u32,
+}
+
+#[repr(C)]
+pub(crate) struct LinkDetach {
+    pub link_fd: u32,
 }
 
 #[repr(C)]

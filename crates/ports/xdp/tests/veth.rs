@@ -14,7 +14,8 @@ use barewire_xdp::{Attach, Mode, NeedWakeup, Queues, XdpConfig, XdpPort};
 use common::{
     FAR, NEAR, arp_request, clock_ns, echo_request, eventually, ip, now, with_xdp_veth as with_veth,
 };
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write, pipe};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 fn pool(frames: u32) -> Pool {
@@ -176,6 +177,35 @@ fn ports_with_queues_of_their_own_share_a_program() {
         drop(ports);
         let mut alone = vec![open(XdpConfig { kernel_stamp: false, ..XdpConfig::new(NEAR) }, &pools[0])];
         deliver(&mut alone, 2, Some(0), 4);
+    });
+}
+
+/// Between `fork` and `exec` a child has copies of all descriptors, that of the program's link, too.
+#[test]
+fn a_child_that_is_about_to_run_something_does_not_keep_the_program() {
+    with_veth("a_child_keeps_no_program", 2, || {
+        let pools = [pool(256), pool(256)];
+        let on = |queue| XdpConfig { queues: Queues::List(vec![queue]), ..XdpConfig::new(NEAR) };
+        let first = open(on(0), &pools[0]);
+        let ((mut forked, tell), (hear, mut go)) = (pipe().unwrap(), pipe().unwrap());
+        let child = std::thread::spawn(move || {
+            let mut command = Command::new("true");
+            // SAFETY: `write` and `read` of descriptors are safe after `fork`.
+            unsafe {
+                command.pre_exec(move || {
+                    (&tell).write_all(&[1])?;
+                    (&hear).read_exact(&mut [0])
+                })
+            };
+            command.status().unwrap()
+        });
+        forked.read_exact(&mut [0]).unwrap();
+        drop(first);
+        let second = XdpPort::open(on(1), pools[1].clone());
+        // First the child, which would wait for ever.
+        go.write_all(&[1]).unwrap();
+        assert!(child.join().unwrap().success());
+        second.expect("an interface without a program");
     });
 }
 
