@@ -200,10 +200,10 @@ lints: ## Lints and documentation of everything (a part of `make test`)
 	fi
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
-# Test programs that use less than a fifth of a core, or wait for time-outs: they run beside the others.
+# Test programs that mostly wait, by their names: they run beside the others.
 test: export BESIDE := aio_reattach barewire_daemon control deaths environment key local mininet pauses rc restart routed slurm stopped walk
 test: export BESIDE_DIR := $(abspath $(TARGET))/beside
-BESIDE_SH := $(CURDIR)/tests/beside.sh
+BESIDE_SH := "$(CURDIR)/tests/beside.sh"
 
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit
@@ -216,10 +216,10 @@ test: tools room small deny ## Everything that must hold before a commit
 	@mkdir -p $(TARGET); status=0; \
 	$(BESIDE_SH) begin; \
 	$(IDLE) $(SUBMAKE) --no-print-directory lints > $(TARGET)/lints.log 2>&1 & lints=$$!; \
-	trap '$(BESIDE_SH) stop; kill $$lints 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
+	trap 'tests/beside.sh stop; kill $$lints 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
 	{ \
 	    ok=0; \
-	    $(CARGO) test --workspace --no-fail-fast --config 'target."cfg(unix)".runner = ["$(BESIDE_SH)"]' -- --show-output || ok=1; \
+	    $(CARGO) test --workspace --no-fail-fast --config 'target."cfg(unix)".runner = [$(BESIDE_SH)]' -- --show-output || ok=1; \
 	    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
 	        $(CARGO) test --package barewire-ring --test loom --release || ok=1; \
 	    if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \

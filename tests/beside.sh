@@ -11,6 +11,16 @@
 set -euo pipefail
 dir=$BESIDE_DIR
 
+# of_session SESSION: its processes that have not ended. A container's first process may leave those that have where they are.
+of_session() {
+    local stat rest state session
+    for stat in /proc/[0-9]*/stat; do
+        { rest=$(< "$stat"); } 2> /dev/null || continue
+        read -r state _ _ session _ <<< "${rest##*) }"
+        [ "$session" != "$1" ] || [ "$state" = Z ] || basename "${stat%/stat}"
+    done
+}
+
 case $1 in
 begin)
     rm -rf "$dir"
@@ -20,38 +30,45 @@ as)
     # In the background, with its turn: where its output lies, and the program.
     log=$2 status=0
     shift 2
-    "$@" > "$log.out" 2>&1 < /dev/null || status=$?
-    echo "$status" > "$log.status"
+    "$@" >> "$log.out" 2>&1 < /dev/null || status=$?
+    echo "$status" > "$log.ended"
+    mv "$log.ended" "$log.status"
     ;;
 join)
     failed=0
     for pid in "$dir"/*.pid; do
         [ -e "$pid" ] || break
         log=${pid%.pid}
-        while [ ! -e "$log.status" ] && kill -0 "$(cat "$pid")" 2> /dev/null; do sleep 0.2; done
+        while [ ! -e "$log.status" ] && [ -n "$(of_session "$(cat "$pid")")" ]; do sleep 0.5; done
         echo
         echo "     Running $(basename "$log"), beside the others"
         cat "$log.out" 2> /dev/null || true
         status=$(cat "$log.status" 2> /dev/null || echo "no status: it was ended")
-        [ "$status" = 0 ] || { failed=1; echo "error: $(basename "$log") failed ($status)"; }
+        # On a line of its own, whatever it said last.
+        [ "$status" = 0 ] || { failed=1; echo; echo "error: $(basename "$log") failed ($status)"; }
     done
     exit $failed
     ;;
 stop)
     for pid in "$dir"/*.pid; do
         [ -e "$pid" ] && [ ! -e "${pid%.pid}.status" ] || continue
-        # It is the leader of a group with all that it started.
-        kill -- "-$(cat "$pid")" 2> /dev/null || true
+        for of in $(of_session "$(cat "$pid")"); do
+            kill "$of" 2> /dev/null || true
+            # Tests stop what they started, too: it would not hear.
+            kill -CONT "$of" 2> /dev/null || true
+        done
     done
     ;;
 *)
     program=$(basename "$1")
-    if [[ " $BESIDE " != *" ${program%-*} "* ]] || ! command -v flock > /dev/null; then
+    # A shell has its background ignore interrupts, and what that starts would, too. Without the lock's descriptor, which something that
+    # the program leaves behind would keep.
+    beside=(env --default-signal=INT,QUIT setsid flock --close)
+    if [[ " $BESIDE " != *" ${program%-*} "* ]] || ! "${beside[@]}" "$dir/probe" true 2> /dev/null; then
         exec "$@"
     fi
     echo "beside the others; what it says follows at the end"
-    # Without the lock's descriptor, which something that the program leaves behind would keep.
-    setsid flock --close "$dir/turn" "$0" as "$dir/$program" "$@" > /dev/null 2>&1 < /dev/null &
+    "${beside[@]}" "$dir/turn" "$0" as "$dir/$program" "$@" > "$dir/$program.out" 2>&1 < /dev/null &
     echo $! > "$dir/$program.pid"
     ;;
 esac

@@ -70,12 +70,12 @@ const pollIn = 1
 // be no longer than this, 100 us at first, as the ones before were, while no other goroutine waits on the client. 0: none; for programs
 // whose other goroutines cannot wait, at the price of longer round trips.
 //
-// Goroutines that are ready run before each such sleep, and one processor is left to others. Where there is but one, nobody waits on
-// another client while it is kept, and goroutines that wait for the network or a timer may run some 10 ms late.
+// Goroutines that are ready run before each such sleep, and one processor is left to others. Where there is but one, no wait
+// keeps it while a goroutine waits on another client, and goroutines that wait for the network or a timer may run some 10 ms late.
 //
 // A sleep that turns out longer gives its processor away after 10 ms, or this time if that is more, and none is held for ten times as
-// long. A context that is cancelled meanwhile is seen when Go's monitor interrupts the goroutine, as it does any that computes; with
-// GODEBUG=asyncpreemptoff=1 only at the end of that time, for which a garbage collection waits, too.
+// long. Until then a context that is cancelled is seen when Go's monitor interrupts the goroutine, as it does any that computes. With
+// GODEBUG=asyncpreemptoff=1 it interrupts nobody: such a context is seen at the end of that time, and garbage collections wait for it.
 func (c *Client) Hold(atMost time.Duration) { c.holdFor.Store(int64(sane(atMost))) }
 
 // listenTo makes what Go's poller watches in place of the library's descriptor: one that can be told not to listen, as each ring would

@@ -136,7 +136,7 @@ func TestNoneIsHeldWhenNoneIsToBe(t *testing.T) {
 	for end := time.Now().Add(time.Second); time.Now().Before(end); trips++ {
 		roundTrip(t, c, flow)
 	}
-	if held := c.holds.Load(); held > 4 {
+	if held := c.holds.Load(); held > 4 && int(held)*20 > trips {
 		t.Fatal(held, "waits were held of", trips, "that wait for another client of this program")
 	}
 }
@@ -229,7 +229,10 @@ func TestAfterOneInVainNoneIsHeldForAWhile(t *testing.T) {
 	c.Hold(5 * time.Millisecond)
 	untilHeld(t, c, flow)
 	var began time.Time
-	for held := uint64(0); held == 0; {
+	for n, held := 0, uint64(0); held == 0; n++ {
+		if n == 100 {
+			t.Fatal("none of 100 was held")
+		}
 		for c.short < holdAfter || time.Now().Before(c.resting) {
 			roundTrip(t, c, flow)
 		}
@@ -415,16 +418,15 @@ func TestNobodySleepsBesideAnEvent(t *testing.T) {
 	const readers, each = 4, 200
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
-	failed := make(chan error, readers)
+	read := make(chan error, readers)
 	for n := 0; n < readers; n++ {
 		go func() {
-			for n := 0; n < each; n++ {
-				if _, err := c.Next(ctx); err != nil {
-					failed <- err
+			for {
+				_, err := c.Next(ctx)
+				if read <- err; err != nil {
 					return
 				}
 			}
-			failed <- nil
 		}()
 	}
 	// One burst at a time: what is not read of it is not read by help of the next one.
@@ -434,11 +436,10 @@ func TestNobodySleepsBesideAnEvent(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(200 * time.Microsecond)
-	}
-	for n := 0; n < readers; n++ {
-		if err := <-failed; err != nil {
-			t.Fatal(err)
+		for n := 0; n < readers; n++ {
+			if err := <-read; err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -84,11 +84,45 @@ fn who_waits_runs_beside_the_others_and_is_heard_at_the_end() {
 #[test]
 fn what_is_ended_fails() {
     let folder = Folder::new("stop");
-    let patient = folder.program("patient", "exec sleep 1000");
+    // With what it started in a group of its own, and stopped.
+    let patient = folder.program(
+        "patient",
+        "set -m; sleep 1000 & kill -STOP $!; echo $! > $0.child; printf 'half a line'; exec sleep 1000",
+    );
     folder.run(&["begin"]);
     folder.run(&[&patient]);
+    let child = PathBuf::from(format!("{patient}.child"));
+    until(|| fs::read_to_string(&child).is_ok_and(|pid| pid.ends_with('\n')));
+    let child = fs::read_to_string(&child).unwrap();
     folder.run(&["stop"]);
     let out = folder.run(&["join"]);
     assert_eq!(out.status.code(), Some(1));
-    assert!(said(&out).contains("it was ended"), "{out:?}");
+    assert!(said(&out).contains("half a line\nerror: patient-"), "{out:?}");
+    until(|| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.trim()));
+        stat.is_err() || stat.is_ok_and(|stat| stat.contains(") Z "))
+    });
+}
+
+/// Waits for something, for a minute at most.
+fn until(mut holds: impl FnMut() -> bool) {
+    for _ in 0..1200 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("it does not come");
+}
+
+#[test]
+fn interrupts_are_not_ignored() {
+    let folder = Folder::new("signals");
+    let slow = folder.program("slow", "grep SigIgn /proc/self/status");
+    folder.run(&["begin"]);
+    folder.run(&[&slow]);
+    let all = said(&folder.run(&["join"]));
+    let ignored = all.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("a mask");
+    // INT and QUIT are signals 2 and 3.
+    assert_eq!(u64::from_str_radix(ignored.trim(), 16).unwrap() & 0b110, 0, "{all}");
 }

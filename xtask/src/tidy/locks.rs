@@ -31,7 +31,7 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
                 "`{}` is {} here and {} in {OURS}: what is packed is not what is tested",
                 locked.name, locked.version, other.version
             ),
-            hint: "cp Cargo.lock bindings/, then `cargo metadata --manifest-path bindings/Cargo.toml`, which adds what is missing",
+            hint: "`cargo update --manifest-path bindings/Cargo.toml -p NAME --precise VERSION`",
         });
     }
 }

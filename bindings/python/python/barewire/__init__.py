@@ -175,7 +175,7 @@ class Client:
         self._kept: deque[tuple] = deque()
         # Who takes events for the program.
         self._reader = threading.Lock()
-        # Who waits in the library, where there is one place: the reader, or a call that waits for room. Held until an event is kept, so
+        # Who waits in the library, where there is one place: the reader, or a call that waits for room. Held until an event is kept or read, so
         # that a reader finds it.
         self._turn = threading.Lock()
         self._closing = False

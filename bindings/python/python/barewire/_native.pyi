@@ -1,9 +1,10 @@
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, final
 
 from typing_extensions import Buffer
 
 _Told: TypeAlias = tuple[int, int, int, int, tuple[int, int, int], str | None, str | None]
 
+@final
 class Event:
     """Something that happened."""
 

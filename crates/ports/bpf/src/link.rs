@@ -1,4 +1,4 @@
-//! Links: a program at an interface, for as long as its descriptor is open.
+//! Links: a program at an interface, for as long as the process that attached it keeps it.
 
 use crate::clsact::Filter;
 use crate::{Program, sys};

@@ -78,7 +78,7 @@ mod tests {
         let (mut alarm, epoll) = watched();
         let early = now() + Duration::from_millis(5);
         alarm.until(early);
-        // What only the kernel knows: a clock that is set anew rings then.
+        // Behind its back, to ring at once: if `until` set the clock, it would ring much later.
         alarm.timer.set(now().as_nanos());
         alarm.until(early + Duration::from_millis(5_000));
         assert!(epoll.wait().alarm && now() < early + Duration::from_millis(5_000));

@@ -26,7 +26,7 @@ fn build_natives() -> Option<PathBuf> {
     let profile = test.ancestors().find(|p| p.ends_with("debug") || p.ends_with("release"));
     let target = profile.unwrap().parent().unwrap().join("bindings");
     let out = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--workspace"])
+        .args(["build", "--quiet", "--locked", "--workspace"])
         .current_dir(folder())
         .env("CARGO_TARGET_DIR", &target)
         .output()
