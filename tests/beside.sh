@@ -44,8 +44,9 @@ join)
         echo "     Running $(basename "$log"), beside the others"
         cat "$log.out" 2> /dev/null || true
         status=$(cat "$log.status" 2> /dev/null || echo "no status: it was ended")
-        # On a line of its own, whatever it said last.
-        [ "$status" = 0 ] || { failed=1; echo; echo "error: $(basename "$log") failed ($status)"; }
+        # What follows begins a line, whatever it said last.
+        [ -z "$(tail -c 1 "$log.out" 2> /dev/null)" ] || echo
+        [ "$status" = 0 ] || { failed=1; echo "error: $(basename "$log") failed ($status)"; }
     done
     exit $failed
     ;;
