@@ -11,13 +11,15 @@
 set -euo pipefail
 dir=$BESIDE_DIR
 
-# of_session SESSION: its processes that have not ended. A container's first process may leave those that have where they are.
+# of_session SESSION: its processes that have not ended, and who is about to begin it. A container's first process may leave those that have
+# ended where they are.
 of_session() {
-    local stat rest state session
-    for stat in /proc/[0-9]*/stat; do
-        { rest=$(< "$stat"); } 2> /dev/null || continue
+    local pid rest state session
+    for pid in /proc/[0-9]*; do
+        { rest=$(< "$pid/stat"); } 2> /dev/null || continue
+        pid=${pid#/proc/}
         read -r state _ _ session _ <<< "${rest##*) }"
-        [ "$session" != "$1" ] || [ "$state" = Z ] || basename "${stat%/stat}"
+        if [ "$state" != Z ] && { [ "$session" = "$1" ] || [ "$pid" = "$1" ]; }; then echo "$pid"; fi
     done
 }
 
