@@ -289,27 +289,23 @@ fn receive(py: Python<'_>, client: usize, timeout_ms: i32) -> PyResult<Option<ev
     if got != 1 {
         return Ok(None);
     }
-    let data = match event.kind {
-        BW_EVENT_MESSAGE => taken(py, client, event.message, 0)?,
-        BW_EVENT_REQUEST | BW_EVENT_RESPONSE | BW_EVENT_FAILURE => {
-            taken(py, client, event.message, BW_REQUEST_HEAD)?
-        }
-        _ => PyBytes::new(py, &[]),
+    read(py, client, told(&event)).map(Some)
+}
+
+/// What an event is with the bytes of its message, which is released.
+#[pyfunction]
+fn read(py: Python<'_>, client: usize, told: Told) -> PyResult<event::Event> {
+    let (kind, reason, flow, token, (of, offset, len), local, remote) = told;
+    let data = match (of, kind) {
+        (0, _) => PyBytes::new(py, &[]),
+        (_, BW_EVENT_MESSAGE) => taken(py, client, BwMessage { flow: of, offset, len }, 0)?,
+        // Requests and answers have a head.
+        _ => taken(py, client, BwMessage { flow: of, offset, len }, BW_REQUEST_HEAD)?,
     };
-    Ok(Some(event::Event::of(&event, data)))
+    Ok(event::Event { kind, flow, reason, token, data: data.unbind(), local, remote })
 }
 
 /// The bytes of a message from `start` on, and it is released.
-#[pyfunction]
-fn take<'py>(
-    py: Python<'py>,
-    client: usize,
-    message: (u64, u32, u32),
-    start: usize,
-) -> PyResult<Bound<'py, PyBytes>> {
-    taken(py, client, BwMessage { flow: message.0, offset: message.1, len: message.2 }, start)
-}
-
 fn taken<'py>(
     py: Python<'py>,
     client: usize,
@@ -353,7 +349,6 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<live::Live>()?;
     m.add_class::<live::Collected>()?;
     m.add_function(wrap_pyfunction!(feed::capture_stream, m)?)?;
-    m.add("REQUEST_HEAD", BW_REQUEST_HEAD)?;
     for f in [
         wrap_pyfunction!(attach, m)?,
         wrap_pyfunction!(free, m)?,
@@ -381,7 +376,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(arm, m)?,
         wrap_pyfunction!(disarm, m)?,
         wrap_pyfunction!(sleep_max_ms, m)?,
-        wrap_pyfunction!(take, m)?,
+        wrap_pyfunction!(read, m)?,
     ] {
         m.add_function(f)?;
     }

@@ -149,9 +149,6 @@ class Closed(enum.IntEnum):
 _TURN = 0.001
 _NAP = 0.0001
 _DEADLINE = 1
-# Numbers: comparing members of an enumeration takes long.
-_MESSAGE = int(Kind.MESSAGE)
-_WITH_HEAD = frozenset(map(int, (Kind.REQUEST, Kind.RESPONSE, Kind.FAILURE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +172,8 @@ class Client:
         self._kept: deque[tuple] = deque()
         # Who takes events for the program.
         self._reader = threading.Lock()
-        # Who waits in the library, where there is one place: the reader, or a call that waits for room. Held until an event is kept or read, so
-        # that a reader finds it.
+        # Who waits in the library, where there is one place: the reader, or a call that waits for room. Held until an event is kept or
+        # read, so that a reader finds it.
         self._turn = threading.Lock()
         self._closing = False
         self._closed = False
@@ -319,13 +316,7 @@ class Client:
             raise _error(e) from None
 
     def _event(self, told: tuple) -> Event:
-        kind, reason, flow, token, message, local, remote = told
-        data = b""
-        if kind == _MESSAGE:
-            data = self._do(_native.take, message, 0)
-        elif kind in _WITH_HEAD:
-            data = self._do(_native.take, message, _native.REQUEST_HEAD)
-        return Event(kind, flow, reason, token, data, local, remote)
+        return self._do(_native.read, told)
 
     def next(self, timeout: float | None = None) -> Event | None:
         """The next event, waiting for it (None: for ever). None when the time was over."""

@@ -19,8 +19,6 @@ from . import (
     _BUSY,
     _DEADLINE,
     _KINDS,
-    _MESSAGE,
-    _WITH_HEAD,
     BarewireError,
     Event,
     Failure,
@@ -212,11 +210,11 @@ class Client:
             pass
 
     def _answered(self, told: tuple) -> None:
-        kind, reason, _, token, message = told[:5]
+        kind, reason, _, token = told[:4]
         to = self._asked.pop(token, None)
         # The memory goes back to its sender whether or not somebody still waits.
         try:
-            body = _native.take(self._ticket, message, _native.REQUEST_HEAD) if kind in _WITH_HEAD else b""
+            body = _native.read(self._ticket, told).data
         except _native.Error as e:
             if to is not None and not to.done():
                 to.set_exception(_error(e))
@@ -356,16 +354,15 @@ class Client:
                 if reader.done() and not reader.cancelled() and self._events:
                     self._wake_reader()
                 raise
-        kind, reason, flow, token, message, local, remote = self._events.popleft()
-        data = b""
-        if kind == _MESSAGE or kind in _WITH_HEAD:
-            try:
-                data = _native.take(self._ticket, message, _native.REQUEST_HEAD if kind in _WITH_HEAD else 0)
-            except _native.Error as e:
-                raise _error(e) from None
-            # The sender hears of the room with our next sleep.
+        told = self._events.popleft()
+        try:
+            event = _native.read(self._ticket, told)
+        except _native.Error as e:
+            raise _error(e) from None
+        if told[4][0]:
+            # The sender hears of the room of its message with our next sleep.
             self._kick()
-        return Event(kind, flow, reason, token, data, local, remote)
+        return event
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Events, until the client is closed."""
