@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,14 +74,15 @@ func connect(t *testing.T, client *Client) (*Client, Flow) {
 	return client, flow
 }
 
-// self is another process of a test of this program, which hears by this variable that it is one.
-func self(t *testing.T, test string, env ...string) *exec.Cmd {
+// self is another process of a test of this program, which hears by childFolder that it is one, and where.
+func self(t *testing.T, test string, env ...string) (child *exec.Cmd, dir string) {
 	t.Helper()
+	dir = t.TempDir()
 	// Its own end, should nobody end it.
-	child := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v", "-test.timeout=2m")
-	child.Env = append(append(os.Environ(), env...), childFolder+"="+t.TempDir())
+	child = exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v", "-test.timeout=2m")
+	child.Env = append(append(os.Environ(), env...), childFolder+"="+dir)
 	child.Stderr = os.Stderr
-	return child
+	return child, dir
 }
 
 const childFolder = "BAREWIRE_TEST_FOLDER"
@@ -109,6 +109,22 @@ func untilHeld(t *testing.T, c *Client, flow Flow) {
 		}
 		roundTrip(t, c, flow)
 	}
+}
+
+// heldInNext is where a goroutine says what its Next came to, whose wait is held. There is room for another one's word.
+func heldInNext(t *testing.T, c *Client, flow Flow) chan error {
+	t.Helper()
+	untilHeld(t, c, flow)
+	before := c.holds.Load()
+	failed := make(chan error, 2)
+	go func() {
+		_, err := c.Next(context.Background())
+		failed <- err
+	}()
+	for c.holds.Load() == before {
+		time.Sleep(time.Millisecond)
+	}
+	return failed
 }
 
 func TestShortWaitsAreHeld(t *testing.T) {
@@ -150,7 +166,7 @@ func TestTheOnlyProcessorIsSharedWithOthers(t *testing.T) {
 		_ = echo(server)
 		return
 	}
-	child := self(t, t.Name())
+	child, dir := self(t, t.Name())
 	out, err := child.StdoutPipe()
 	if err == nil {
 		err = child.Start()
@@ -170,7 +186,7 @@ func TestTheOnlyProcessorIsSharedWithOthers(t *testing.T) {
 			break
 		}
 	}
-	c, flow := connect(t, attach(t, strings.TrimPrefix(child.Env[len(child.Env)-1], childFolder+"="), 1))
+	c, flow := connect(t, attach(t, dir, 1))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c.Hold(5 * time.Millisecond)
 	untilHeld(t, c, flow)
@@ -360,16 +376,7 @@ func TestOthersRunMeanwhile(t *testing.T) {
 func TestCloseEndsWhoHolds(t *testing.T) {
 	c, flow := pair(t)
 	c.Hold(200 * time.Millisecond)
-	untilHeld(t, c, flow)
-	before := c.holds.Load()
-	failed := make(chan error, 1)
-	go func() {
-		_, err := c.Next(context.Background())
-		failed <- err
-	}()
-	for c.holds.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
+	failed := heldInNext(t, c, flow)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +388,7 @@ func TestCloseEndsWhoHolds(t *testing.T) {
 // Without the help of Go's monitor.
 func TestCloseEndsWhoHoldsAtOnce(t *testing.T) {
 	if os.Getenv(childFolder) == "" {
-		child := self(t, t.Name(), "GODEBUG=asyncpreemptoff=1")
+		child, _ := self(t, t.Name(), "GODEBUG=asyncpreemptoff=1")
 		if said, err := child.Output(); err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}
@@ -389,16 +396,7 @@ func TestCloseEndsWhoHoldsAtOnce(t *testing.T) {
 	}
 	c, flow := pair(t)
 	c.Hold(5 * time.Minute)
-	untilHeld(t, c, flow)
-	before := c.holds.Load()
-	failed := make(chan error, 2)
-	go func() {
-		_, err := c.Next(context.Background())
-		failed <- err
-	}()
-	for c.holds.Load() == before {
-		time.Sleep(time.Millisecond)
-	}
+	failed := heldInNext(t, c, flow)
 	go func() { failed <- c.Close() }()
 	for n := 0; n < 2; n++ {
 		select {
