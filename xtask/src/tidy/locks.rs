@@ -37,21 +37,18 @@ pub fn check(tree: &Tree, findings: &mut Vec<Finding>) {
 }
 
 fn packages(text: &str) -> impl Iterator<Item = Locked<'_>> {
-    let value = |line: &'_ str, key: &str| -> Option<(usize, usize)> {
-        let rest = line.strip_prefix(key)?.strip_prefix(" = \"")?;
-        let len = rest.find('"')?;
-        let start = line.len() - rest.len();
-        Some((start, start + len))
-    };
     let mut name = None;
-    text.lines().enumerate().filter_map(move |(i, line)| {
-        if let Some((start, end)) = value(line, "name") {
-            name = Some(&line[start..end]);
+    text.lines().zip(1..).filter_map(move |(at, line)| {
+        if let Some(found) = value(at, "name") {
+            name = Some(found);
             return None;
         }
-        let (start, end) = value(line, "version")?;
-        Some(Locked { line: i + 1, name: name.take()?, version: &line[start..end] })
+        Some(Locked { line, version: value(at, "version")?, name: name.take()? })
     })
+}
+
+fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"')
 }
 
 /// What of a version keeps its interface: `1` of `1.2.3`, `0.4` of `0.4.2`, `0.0.7` of `0.0.7`.

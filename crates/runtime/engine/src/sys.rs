@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
@@ -134,14 +134,14 @@ impl Epoll {
 
 /// A clock that makes its descriptor readable (timerfd_create(2)), once.
 #[derive(Debug)]
-pub struct Timer(OwnedFd);
+pub struct Timer(File);
 
 impl Timer {
     pub fn new() -> io::Result<Timer> {
         // SAFETY: no memory is passed.
         let fd =
             unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
-        let timer = Timer(own(fd)?);
+        let timer = Timer(own(fd)?.into());
         // A sandbox may refuse that: better now than by sleeps without end.
         match timer.try_set(u64::MAX) {
             0 => Ok(timer),
@@ -166,11 +166,9 @@ impl Timer {
         unsafe { libc::timerfd_settime(self.0.as_raw_fd(), libc::TFD_TIMER_ABSTIME, &at, ptr::null_mut()) }
     }
 
-    /// Takes away that it has rung.
+    /// Takes away that it has rung; no harm when it has not.
     pub fn drain(&self) {
-        let mut rings = 0u64;
-        // SAFETY: eight writable bytes. It has rung or not: either is fine.
-        unsafe { libc::read(self.0.as_raw_fd(), ptr::from_mut(&mut rings).cast(), size_of::<u64>()) };
+        let _ = (&self.0).read(&mut [0; 8]);
     }
 }
 
