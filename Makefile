@@ -203,7 +203,6 @@ lints: ## Lints and documentation of everything (a part of `make test`)
 # Test programs that mostly wait, by their names: they run beside the others.
 test: export BESIDE := aio_reattach barewire_daemon control deaths environment key local mininet pauses rc restart routed slurm stopped walk
 test: export BESIDE_DIR := $(abspath $(TARGET))/beside
-BESIDE_SH := "$(CURDIR)/tests/beside.sh"
 
 .PHONY: test
 test: tools room small deny ## Everything that must hold before a commit
@@ -214,12 +213,12 @@ test: tools room small deny ## Everything that must hold before a commit
 	$(TARGET)/debug/xtask tidy
 	@# All of them run, whatever fails; the sum at the end decides.
 	@mkdir -p $(TARGET); status=0; \
-	$(BESIDE_SH) begin; \
+	tests/beside.sh begin; \
 	$(IDLE) $(SUBMAKE) --no-print-directory lints > $(TARGET)/lints.log 2>&1 & lints=$$!; \
 	trap 'tests/beside.sh stop; kill $$lints 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
 	{ \
 	    ok=0; \
-	    $(CARGO) test --workspace --no-fail-fast --config 'target."cfg(unix)".runner = [$(BESIDE_SH)]' -- --show-output || ok=1; \
+	    $(CARGO) test --workspace --no-fail-fast --config 'target."cfg(unix)".runner = ["$(CURDIR)/tests/beside.sh"]' -- --show-output || ok=1; \
 	    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom \
 	        $(CARGO) test --package barewire-ring --test loom --release || ok=1; \
 	    if pkg-config --atleast-version=22.11 libdpdk 2> /dev/null; then \
@@ -228,7 +227,7 @@ test: tools room small deny ## Everything that must hold before a commit
 	        echo "SKIPPED IN PART: dpdk: ports are not tested: libdpdk-dev is not installed"; \
 	    fi; \
 	    $(TARGET)/debug/xtask fuzz-smoke || ok=1; \
-	    $(BESIDE_SH) join || ok=1; \
+	    tests/beside.sh join || ok=1; \
 	    exit $$ok; \
 	} 2>&1 | tee $(TEST_LOG) | { grep --line-buffered -E '$(SHOWN)' || true; } || status=1; \
 	if [ $$status != 0 ]; then sed -n '$(AGAIN)' $(TEST_LOG); fi; \

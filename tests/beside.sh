@@ -55,10 +55,14 @@ join)
 stop)
     for pid in "$dir"/*.pid; do
         [ -e "$pid" ] && [ ! -e "${pid%.pid}.status" ] || continue
-        for of in $(of_session "$(cat "$pid")"); do
-            kill "$of" 2> /dev/null || true
-            # Tests stop what they started, too: it would not hear.
-            kill -CONT "$of" 2> /dev/null || true
+        # Again for what was being started meanwhile, and what takes its time.
+        for _ in {1..50}; do
+            left=$(of_session "$(cat "$pid")")
+            [ -n "$left" ] || break
+            # Tests stop what they started, too: it would not hear. What has ended since is no failure.
+            kill $left 2> /dev/null || true
+            kill -CONT $left 2> /dev/null || true
+            sleep 0.1
         done
     done
     ;;

@@ -116,6 +116,23 @@ fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
+fn who_has_hardly_begun_is_waited_for_and_ended() {
+    let folder = Folder::new("early");
+    let slow = folder.program("slow", "echo slow");
+    let patient = folder.program("patient", "exec sleep 1000");
+    for _ in 0..5 {
+        folder.run(&["begin"]);
+        folder.run(&[&slow]);
+        let out = folder.run(&["join"]);
+        assert!(out.status.success() && said(&out).ends_with("slow\n"), "{out:?}");
+        folder.run(&["begin"]);
+        folder.run(&[&patient]);
+        folder.run(&["stop"]);
+        assert_eq!(folder.run(&["join"]).status.code(), Some(1));
+    }
+}
+
+#[test]
 fn interrupts_are_not_ignored() {
     let folder = Folder::new("signals");
     let slow = folder.program("slow", "grep SigIgn /proc/self/status");
